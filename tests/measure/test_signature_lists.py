@@ -89,6 +89,24 @@ def test_a_pair_of_images_and_targets_is_one_batch() -> None:
     assert len([*batches_of((IMAGES, IMAGES))]) == 2
 
 
+@pytest.mark.parametrize(
+    ("shapes", "count"),
+    [
+        (((64, 8), (64, 3)), 1),  # inputs and targets
+        (((64, 3, 8, 8), (64, 1, 8, 8)), 1),  # images and masks
+        (((64, 8), (64, 8)), 2),  # which may be two batches as well
+        (((64, 8), (32, 8)), 2),
+        (((64, 3, 8, 8), (64, 3, 16, 16)), 2),  # images of two sizes
+        (((64, 10, 8), (64, 12, 8)), 2),  # sentences of two lengths
+        (((64, 8), (64, 3), (64, 2)), 3),
+    ],
+    ids=str,
+)
+def test_targets_that_are_no_inputs(shapes: tuple[tuple[int, ...], ...], count: int) -> None:
+    for kind in (tuple, list):
+        assert len([*batches_of(kind(torch.zeros(shape) for shape in shapes))]) == count
+
+
 def test_two_inputs_in_a_list_stay_two_inputs() -> None:
     class Sum(nn.Module):
         def forward(self, both: list[Tensor]) -> Tensor:

@@ -383,3 +383,31 @@ def test_relative_names_begin_where_the_survey_began(
     assert (found.state, os.getcwd()) == ("measured", "/")
     with _within("/no such directory"):
         assert os.getcwd() == "/"
+
+
+def test_without_locks_a_mark_is_created_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sigmascope.store.kept.lock", lambda *_, **__: True)
+    monkeypatch.setattr("sigmascope.runs.started.SETTLED", 0.05)
+    names = names_in(tmp_path, "conv")
+    folder = tmp_path / "runs"
+    list(measure_runs(asked(names), folder, skip=names))
+    mark = files_of(folder, names[0]).started
+    assert mark is not None
+    real = started.left_behind
+
+    def nobody_yet(path: Path | None) -> Started | None:
+        """See no mark at first, as a process that looks just before another one writes it."""
+        monkeypatch.setattr("sigmascope.runs.started.left_behind", real)
+        return None
+
+    write_json(mark, "started", 1, encode(Started(names[0], "elsewhere", 1, 0, table="another")))
+    monkeypatch.setattr("sigmascope.runs.network.left_behind", lambda _: None)
+    monkeypatch.setattr("sigmascope.runs.started.left_behind", nobody_yet)
+    network = network_in(folder, names[0], torch.device("cpu"))
+    assert network.outcome().state == "busy"
+    assert real(mark) is not None
+    # one that died before it wrote who it was keeps nobody away
+    mark.write_bytes(b"")
+    assert network.outcome().state == "measured"

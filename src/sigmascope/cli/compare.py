@@ -51,9 +51,11 @@ def compare(
 
     folder = writable_directory(figures) if figures else None
     found = read(runs, only=given.pop("only"))
-    scored = [run for run in found.runs if _is_scored(run, given["by"])]
+    scored = []
     for run in found.runs:
-        if run not in scored:
+        if _is_scored(run, given["by"]):
+            scored.append(run)
+        else:
             inform(f"Note: {run.signature.name} ({run.path}) has no score at all and is left out.")
     if groups and groups > max(len(scored), 1):
         raise click.UsageError(f"--groups {groups} exceeds the number of networks, {len(scored)}.")

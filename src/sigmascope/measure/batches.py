@@ -112,7 +112,11 @@ def batches_of(batches: object) -> Iterable[object]:
 def _is_inputs_and_labels(items: object) -> bool:
     """Return whether this is a tuple or list (inputs, labels, ...) and not a list of batches.
 
-    Batches all have the same number of axes and are all of one kind.
+    Batches all have the same number of axes and are all of one kind; matrices have the same number
+    of columns, and images the same number of channels. So two tensors of one shape are two batches.
+
+    >>> _is_inputs_and_labels((torch.zeros(64, 8), torch.zeros(64, 3)))
+    True
     """
     if isinstance(items, tuple) and hasattr(items, "_fields"):
         return True
@@ -122,8 +126,18 @@ def _is_inputs_and_labels(items: object) -> bool:
         return False
     if not all(isinstance(item, (Tensor, np.ndarray)) for item in items):
         return False
-    kinds = {(tensor.ndim, tensor.dtype.is_floating_point) for tensor in tensors_in(items)}
-    return len(kinds) > 1
+    tensors = [*tensors_in(items)]
+    kinds = {(tensor.ndim, tensor.dtype.is_floating_point) for tensor in tensors}
+    return len(kinds) > 1 or _are_inputs_and_targets(tensors)
+
+
+def _are_inputs_and_targets(tensors: list[Tensor]) -> bool:
+    """Return whether two tensors of as many samples cannot both be inputs of one network."""
+    if len(tensors) != 2 or len({tensor.shape[:1] for tensor in tensors}) != 1:
+        return False
+    # with three axes, the second may be that of tokens, of which batches have any number
+    are_clear = all(one.ndim in (2, 4, 5) and one.dtype.is_floating_point for one in tensors)
+    return are_clear and tensors[0].shape[1] != tensors[1].shape[1]
 
 
 def to_model(item: object, model: nn.Module, *, batch_axis: int) -> Batch:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from torch import nn
+import numpy as np
+from torch import Tensor, nn
 
 from sigmascope.errors import InputError, InputTypeError
 from sigmascope.measure.batches import batches_of
@@ -85,16 +87,61 @@ def _identity(network: nn.Module) -> str:
 
 
 def told_function(function: Any) -> str:
-    """Return what tells a function from others: its name, and a digest of its code.
+    """Return what tells a function from others: its name, and a digest of its code and values.
 
-    Values that it takes from outside, such as globals, are not part of it.
+    Its values are its defaults, what it has taken from the function around it, and the globals that
+    it names, as far as they are numbers, texts, tensors, tuples of these, or functions. Of other
+    objects, such as lists, which may change while it is used, only the type is part of it.
 
     >>> told_function(lambda x: x + 1) == told_function(lambda x: x + 2)
     False
+    >>> def scaled(by):
+    ...     return lambda x: x * by
+    >>> told_function(scaled(2)) == told_function(scaled(3))
+    False
     """
+    return _told_function(function, DEEPEST)
+
+
+DEEPEST = 4  # functions and tuples within each other
+
+
+def _told_function(function: Any, depth: int) -> str:
+    if isinstance(function, functools.partial):
+        bound = _told_value((function.args, *sorted(function.keywords.items())), depth)
+        return f"partial {_told_function(function.func, depth)} {bound}"
     code = getattr(function, "__code__", None)
     if code is None:  # an object that can be called, or a function written in C
-        return getattr(function, "__qualname__", type(function).__qualname__)
+        return str(getattr(function, "__qualname__", type(function).__qualname__))
     plain = [one for one in code.co_consts if isinstance(one, (int, float, str, bytes))]
-    digest = hashlib.sha256(code.co_code + repr((code.co_names, plain)).encode())
-    return f"{function.__qualname__} {digest.hexdigest()[:32]}"
+    known = [one for one in code.co_names if one in function.__globals__]
+    values: list[object] = [
+        function.__defaults__,
+        *sorted((function.__kwdefaults__ or {}).items()),
+        *(_content(cell) for cell in function.__closure__ or ()),
+        *(function.__globals__[name] for name in known),
+    ]
+    told = repr((code.co_names, plain, [_told_value(one, depth) for one in values]))
+    return (
+        f"{function.__qualname__} {hashlib.sha256(code.co_code + told.encode()).hexdigest()[:32]}"
+    )
+
+
+def _told_value(value: object, depth: int) -> str:
+    """Return a text that differs where values do; of other objects their type."""
+    if value is None or isinstance(value, (int, float, complex, str, bytes)):
+        return repr(value)
+    if isinstance(value, (Tensor, np.ndarray)):
+        return digest_of_batch(value)
+    if depth and isinstance(value, tuple):
+        return f"[{', '.join(_told_value(one, depth - 1) for one in value)}]"
+    if depth and hasattr(value, "__code__"):
+        return _told_function(value, depth - 1)
+    return type(value).__qualname__
+
+
+def _content(cell: Any) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not assigned yet
+        return None

@@ -20,7 +20,14 @@ from sigmascope.runs.commands import command_for
 from sigmascope.runs.folder import NetworkFiles, Place, finished
 from sigmascope.runs.outcome import Facts, Failure, Outcome, failure_of, read_record, write_record
 from sigmascope.runs.request import GIVEN, Request
-from sigmascope.runs.started import Pulses, death_of, declare_ended, left_behind, under_way
+from sigmascope.runs.started import (
+    MarkedError,
+    Pulses,
+    death_of,
+    declare_ended,
+    left_behind,
+    under_way,
+)
 
 
 def checked_device(device: str) -> torch.device:
@@ -150,6 +157,8 @@ class NetworkRun:
             found = self._kept(self.files) or self._measured()
         except (KeyboardInterrupt, Interruption):
             raise
+        except MarkedError:
+            found = Outcome(self.name, "busy")
         except BaseException as error:  # whatever the code of a network raises
             found = self.failed(failure_of(self.name, error))
             if found.failure:

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from sigmascope.errors import FileFormatError
+from sigmascope.errors import FileFormatError, SigmascopeError
 from sigmascope.runs.outcome import Failure, told_failure
 from sigmascope.store import decode, encode, read_json, write_json
 from sigmascope.store.leftovers import is_process_alive, process_table
@@ -26,6 +26,11 @@ from sigmascope.store.leftovers import is_process_alive, process_table
 KIND, VERSION = "started", 1
 BEAT = 15.0  # seconds between two beats
 SILENCE = 90.0  # seconds without a beat, after which nobody is at work; network file systems lag
+SETTLED = 2.0  # seconds after which a mark that was created has its content, as a rule
+
+
+class MarkedError(SigmascopeError):
+    """Another process measures this network."""
 
 
 @dataclass(frozen=True)
@@ -68,11 +73,16 @@ def under_way(mark: Path | None, name: str) -> Iterator[None]:
     """Mark a network, which is claimed, while the block lasts; only a dying process leaves it.
 
     What an earlier process has left is told by a warning, before the block begins.
+
+    Raises:
+        MarkedError: another process was faster, where the file system has no locks.
     """
     if mark is None:
         yield
         return
     left = left_behind(mark)
+    if left is None and not _is_first(mark):
+        raise MarkedError(f"another process has begun to measure {name} at the same time.")
     ended = left.ended + 1 if left else 0
     host = socket.gethostname().encode(errors="backslashreplace").decode()
     _write(mark, Started(name, host, os.getpid(), ended, process_table()))
@@ -91,6 +101,17 @@ def under_way(mark: Path | None, name: str) -> Iterator[None]:
         over.set()
         with suppress(OSError):
             mark.unlink()
+
+
+def _is_first(mark: Path) -> bool:
+    """Create an empty mark; return whether no other process has one, also without any lock."""
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.close(os.open(mark, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    except FileExistsError:
+        time.sleep(SETTLED)  # until the other one has written who it is, if it lives
+        return left_behind(mark) is None
+    return True
 
 
 def left_behind(mark: Path | None) -> Started | None:

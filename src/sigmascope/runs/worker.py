@@ -13,10 +13,12 @@ import faulthandler
 import json
 import os
 import select
+import signal
 import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from importlib import import_module
 from typing import NoReturn
 
@@ -24,6 +26,7 @@ from sigmascope.runs.one import measure_one
 from sigmascope.store import encode
 
 FORKS = sys.platform == "linux"
+GLANCE = 200  # milliseconds between two looks at the copy
 # What every measurement imports, some seconds of work: once, and not in every copy.
 SHARED = ("torch._dynamo", "scipy.stats", "safetensors.torch", "filelock")
 
@@ -31,6 +34,7 @@ SHARED = ("torch._dynamo", "scipy.stats", "safetensors.torch", "filelock")
 def main(folder: str, device: str, resume: str) -> None:
     """Measure what is ordered until the input is closed."""
     orders, answers = _own_streams()
+    _outlast_warnings()
     faulthandler.enable()  # a crash says where it was
     for module in SHARED:
         import_module(module)
@@ -38,6 +42,7 @@ def main(folder: str, device: str, resume: str) -> None:
     def measure() -> None:
         _answer(answers, {"number": os.getpid()})
         _watch(orders)
+        _outlast_warnings()
         for name in _names(orders):
             outcome = measure_one(folder, name, device=device, resume=resume == "True")
             # the rest is in the directory; a failure is not, if the disk is full
@@ -48,10 +53,43 @@ def main(folder: str, device: str, resume: str) -> None:
         child = os.fork()
         if not child:
             _end_after(measure)
-        ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        _answer(answers, {"ended": ended})
+        _answer(answers, {"ended": _waited_for(child, orders)})
     if not FORKS:
         measure()
+
+
+def _waited_for(child: int, orders: int) -> int:
+    """Return how the copy has ended; end it, and this process, when the one that orders has gone.
+
+    The copy watches too. But code that holds the lock of the interpreter stops its threads.
+    """
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        if _closing(orders).poll(GLANCE):
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(child, signal.SIGKILL)  # and what it has started
+            os._exit(1)
+
+
+def _outlast_warnings() -> None:
+    """Stay when SIGTERM is heard: a scheduler sends it before it ends a job, to all processes.
+
+    Then it is not the network that failed. Its measurement goes on for as long as the job does, and
+    ends with the process that orders, which decides what the signal means.
+    """
+    own = os.getpid()
+
+    def ignore(number: int, _: object) -> None:
+        if os.getpid() != own:  # a copy that the network has made, which is ended as usual
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, ignore)
 
 
 def _end_after(measure: Callable[[], None]) -> NoReturn:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from sigmascope.checks import renamed
 from sigmascope.errors import FileFormatError, InputError, InputTypeError
+from sigmascope.store.plain import NotPlainError, reader_of
 
 T = typing.TypeVar("T")
 Hint = typing.Any  # type[...], tuple[X, ...], X | None: the annotation of a field
@@ -79,7 +80,12 @@ def decode(kind: type[T], data: object, where: str = "content") -> T:
     Traceback (most recent call last):
     sigmascope.errors.FileFormatError: content.n: expected a whole number, found 0.5
     """
-    return typing.cast(T, _decode(kind, data, where))
+    hint: Hint = kind
+    try:
+        found = reader_of(hint)(data)
+    except NotPlainError:  # to be read in full, which also says what is wrong and where
+        found = _decode(kind, data, where)
+    return typing.cast(T, found)
 
 
 def _encode(hint: Hint, value: typing.Any, where: str) -> object:

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -16,6 +17,8 @@ from typing import Any
 
 from sigmascope.errors import OptionError
 from sigmascope.runs.executors.resources import Resources
+
+GRACE = 2.0  # seconds in which a process may end by itself
 
 
 @contextmanager
@@ -53,8 +56,9 @@ class LocalProcesses:
         """End all processes, at once."""
         for slot in self._slots:
             slot.release()
+        until = time.monotonic() + GRACE
         for slot in self._slots:
-            slot.end()
+            slot.end(until)
 
 
 class _Slot:
@@ -78,7 +82,7 @@ class _Slot:
             future = pool.submit(function, *arguments)
         except BrokenProcessPool:
             self.release()
-            self.end()
+            self.end(time.monotonic() + GRACE)
             future = self._start().submit(function, *arguments)
         self._pending.append(future)
         return future
@@ -90,9 +94,16 @@ class _Slot:
                 self._held.close()  # which it waits for
             self._held = None
 
-    def end(self) -> None:
-        """Wait until the process has ended."""
+    def end(self, until: float) -> None:
+        """Wait until the process has ended; kill it if it does not, such as in code written in C.
+
+        Args:
+            until: when that is, by the monotonic clock.
+        """
         if self._pool is not None:
+            for process in list((getattr(self._pool, "_processes", None) or {}).values()):
+                process.join(max(0.0, until - time.monotonic()))
+                process.kill()
             self._pool.shutdown(wait=True, cancel_futures=True)
             self._pool = None
 

@@ -18,7 +18,7 @@ from typing import Any
 from sigmascope.errors import MissingExtraError, OptionError
 from sigmascope.runs.executors.resources import Resources, cores
 from sigmascope.runs.executors.window import LostTaskError
-from sigmascope.store.leftovers import is_process_alive
+from sigmascope.store.leftovers import is_process_alive, process_table
 
 FOLDER = "sg-ray-"  # the beginning of the directories of Rays that are started here
 
@@ -48,7 +48,7 @@ def ray_cluster(address: str, resources: Resources) -> Iterator[RayTasks]:
     # sockets have short names: the usual place may be too deep
     place = Path("/tmp" if os.path.isdir("/tmp") else tempfile.gettempdir())
     _remove_leftovers(place)
-    folder = tempfile.mkdtemp(prefix=f"{FOLDER}{os.getpid()}-", dir=place)
+    folder = tempfile.mkdtemp(prefix=f"{FOLDER}{process_table()}-{os.getpid()}-", dir=place)
     try:
         _connect(ray, address, folder)
         executor = RayTasks(ray, resources)
@@ -113,9 +113,13 @@ class RayTasks:
 
 
 def _remove_leftovers(place: Path) -> None:
-    """Remove what a Ray has left whose driver was killed."""
-    for folder in place.glob(f"{FOLDER}*-*"):
-        number = folder.name.removeprefix(FOLDER).partition("-")[0]
+    """Remove what a Ray has left whose driver was killed.
+
+    A number means a process only among those of the same machine and container, which may not be
+    all that see this directory.
+    """
+    for folder in place.glob(f"{FOLDER}{process_table()}-*-*"):
+        number = folder.name.split("-")[-2]
         if number.isdigit() and not is_process_alive(int(number)):
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -5,18 +5,22 @@ from __future__ import annotations
 import importlib
 import math
 import shutil
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from sigmascope.errors import MissingExtraError
+from sigmascope.errors import MissingExtraError, OptionError
 from sigmascope.runs.executors.resources import Resources, cores
+from sigmascope.runs.executors.slurm_queue import Queue
 from sigmascope.runs.executors.window import LostTaskError
 
 LONGEST = 24 * 60  # minutes of a job without a time limit
 MARGIN = 15  # minutes for its start, and for what is written at its end
 LARGEST_ARRAY = 1000  # one less than what Slurm allows unless it is told otherwise
+LAG = 15.0  # seconds after its end in which the result of a job may still appear on other machines
+TAIL = 20  # lines of its output that are told of a job that has left no result
 
 
 @contextmanager
@@ -61,6 +65,7 @@ class SlurmJobs:
             folder=folder, cluster="local" if self.is_local else "slurm"
         )
         self._executor.update_parameters(**self._asked(partition, resources, pending))
+        self._queue = None if self.is_local else Queue()
         self._jobs: list[Job] = []
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Job:
@@ -68,13 +73,25 @@ class SlurmJobs:
         return self.submit_many([(function, *arguments)])[0]
 
     def submit_many(self, calls: Sequence[tuple[Any, ...]]) -> list[Job]:
-        """Return the jobs of calls, which are one array."""
-        with self._executor.batch():
-            found = [self._executor.submit(*call) for call in calls]
+        """Return the jobs of calls, which are one array.
+
+        Raises:
+            OptionError: Slurm refuses them.
+        """
+        errors = self._submitit.core.utils
+        try:
+            with self._executor.batch():
+                found = [self._executor.submit(*call) for call in calls]
+        except (errors.FailedJobError, errors.FailedSubmissionError) as error:
+            told = " ".join(str(error).split())[:500]
+            raise OptionError(
+                f"Slurm does not take the jobs ({told}). Look at the partition, and at what each "
+                "job asks for: cpus, gpus, memory, time_limit."
+            ) from error
         if self.is_local:
             for job in found:
                 job._results_timeout_s = 0  # no other machine has yet to send what it wrote
-        jobs = [Job(self._submitit, job) for job in found]
+        jobs = [Job(self._submitit, job, self._queue) for job in found]
         self._jobs = [job for job in self._jobs if not job.is_over] + jobs
         return jobs
 
@@ -105,36 +122,83 @@ class SlurmJobs:
 class Job:
     """A job of submitit as a future.
 
+    Args:
+        submitit: the module.
+        job: its job.
+        queue: what Slurm says about jobs; None for processes of this machine.
+
     Attributes:
         is_over: whether it was seen to have ended, without asking again.
     """
 
-    def __init__(self, submitit: Any, job: Any) -> None:
+    def __init__(self, submitit: Any, job: Any, queue: Queue | None) -> None:
         self._submitit = submitit
         self._job = job
+        self._queue = queue
+        self._ended: tuple[str, float] | None = None  # its last state, and when that was seen
         self.is_over = False
+        if queue is not None:
+            queue.add(job.job_id)
 
     def done(self) -> bool:
         """Return whether it has ended."""
-        self.is_over = self.is_over or bool(self._job.done())
+        if not self.is_over:
+            self.is_over = bool(self._job.done()) if self._queue is None else self._has_ended()
         return self.is_over
 
     def result(self) -> Any:
         """Return the result, or raise the error; a `LostTaskError` if the job left none."""
         errors = self._submitit.core.utils
         try:
+            while self._queue is not None and not self.done():
+                time.sleep(1)
+            if self._ended is not None and not self._has_result():
+                raise LostTaskError(self._told())
             return self._job.result()
         except errors.FailedJobError:
             raise  # the function did, its traceback is in the message
         except errors.UncompletedJobError as error:
             raise LostTaskError(" ".join(str(error).split())[:1000]) from error
         finally:
-            self.is_over = True
+            self._close()
 
     def cancel(self) -> None:
         """End the job."""
-        self.is_over = True
+        self._close()
         self._job.cancel()
+
+    def _close(self) -> None:
+        self.is_over = True
+        if self._queue is not None:
+            self._queue.remove(self._job.job_id)
+
+    def _has_ended(self) -> bool:
+        """Return whether Slurm says so, or the result is there."""
+        if self._has_result():
+            return True
+        state = self._queue.ended(self._job.job_id) if self._queue else None
+        if state is None:
+            self._ended = None  # it may have been submitted again by Slurm itself
+            return False
+        self._ended = self._ended or (state, time.monotonic())
+        return time.monotonic() - self._ended[1] >= LAG
+
+    def _has_result(self) -> bool:
+        folder = self._job.paths.folder
+        with suppress(OSError):
+            folder.chmod(folder.stat().st_mode)  # so that a network file system looks again
+        return bool(self._job.paths.result_pickle.exists())
+
+    def _told(self) -> str:
+        """Return how it ended, with the last lines of its output."""
+        state = self._ended[0] if self._ended else "unknown"
+        told = f"job {self._job.job_id} of Slurm ended without a result, its state is {state}"
+        for path in (self._job.paths.stderr, self._job.paths.stdout):
+            with suppress(OSError):
+                lines = path.read_text(errors="replace").split("\n")[-TAIL:]
+                if words := " ".join(" ".join(lines).split()):
+                    return f"{told}; its output ends with: {words[-1000:]}"
+        return f"{told}, and it has no output"
 
 
 def _submitit() -> Any:
