@@ -20,10 +20,8 @@ Index: TypeAlias = int | np.ndarray[Any, Any] | Tensor | Sequence[int]
 GROUPS = 8
 SINGLE = tuple((group,) for group in range(GROUPS))
 # Numbers of float64 that are converted at once when rows become sums. On the host few, so that a
-# worker takes as much memory for few samples as for many: 2 MB at a time, or 8 MB of wide rows, of
-# which a product of matrices needs some.
-CHUNK, HOST_CHUNK, HOST_CHUNK_OF_WIDE = 2**23, 2**18, 2**20
-HOST_ROWS = 256
+# worker takes as much memory for few samples as for many: 8 MB at a time.
+CHUNK, HOST_CHUNK = 2**23, 2**20
 
 
 @dataclass(frozen=True)
@@ -68,21 +66,18 @@ def joined(parts: Sequence[Rows]) -> Iterator[Rows]:
     """Yield the same rows in fewer parts, of a chunk of numbers at most where they are small."""
     for (_, device), alike in groupby(parts, key=lambda rows: (rows.x.dtype, rows.x.device)):
         some: list[Rows] = []
-        numbers = 0
+        numbers, most = 0, _chunk(device)
         for rows in alike:
             numbers += 2 * rows.x.numel()
-            if some and numbers > _chunk(device, 2 * rows.x.shape[1]):
+            if some and numbers > most:
                 yield _together(some)
                 some, numbers = [], 2 * rows.x.numel()
             some.append(rows)
         yield _together(some)
 
 
-def _chunk(device: torch.device, width: int) -> int:
-    """Return how many numbers of rows (n, width) are converted at once."""
-    if device.type != "cpu":
-        return CHUNK
-    return min(max(HOST_CHUNK, HOST_ROWS * width), HOST_CHUNK_OF_WIDE)
+def _chunk(device: torch.device) -> int:
+    return HOST_CHUNK if device.type == "cpu" else CHUNK
 
 
 def _together(parts: list[Rows]) -> Rows:
@@ -158,7 +153,7 @@ def _by_group(rows: Rows, shift: Tensor) -> Iterator[tuple[int, Tensor]]:
     counts = torch.bincount(rows.groups, minlength=GROUPS).tolist()
     order = rows.groups.argsort(stable=True)
     for group, members in enumerate(torch.split(order, counts)):
-        for part in torch.split(members, max(1, _chunk(rows.x.device, len(shift)) // len(shift))):
+        for part in torch.split(members, max(1, _chunk(rows.x.device) // len(shift))):
             chosen = part.to(rows.x.device, non_blocking=True)
             z = torch.cat([rows.x[chosen], rows.y[chosen]], dim=1)
             yield group, z.to(shift).sub_(shift)
@@ -175,8 +170,7 @@ def forms_of(kept: list[Rows], shift: Tensor, matrix: Tensor) -> Tensor:
 
 def no_sums(rows: Rows, cells: int) -> Sums:
     """Return empty sums around the mean of the first rows, exact for a constant column."""
-    width = 2 * rows.x.shape[1]
-    some = slice(max(1, _chunk(rows.x.device, width) // width))
+    some = slice(max(1, _chunk(rows.x.device) // (2 * rows.x.shape[1])))
     z = torch.cat([rows.x[some], rows.y[some]], dim=1).double()
     one = z[0].clone()
     shift = one + z.sub_(one).mean(dim=0)

@@ -33,20 +33,12 @@ from sigmascope.store import read_features, write_features
 
 NAMES = ("count", "first", "second", "shift")  # of the tensors of `Sums`
 # Bytes of rows that are always kept: sums of a few rows at a time would take longer than a network.
-KEPT = 2**19
+KEPT = 2**20
 
 
-# Of what sums take, which are there once rows have become sums.
-SHARE = 1 / 4
-
-
-def is_large(kept: int, dim: int, *, beside_sums: bool = False) -> bool:
-    """Return whether rows of so many bytes take more memory than their sums.
-
-    Beside sums that are there already, a share of these is as much as rows may take.
-    """
-    sums = 8 * GROUPS * (2 * dim) ** 2
-    return kept > max(sums * SHARE if beside_sums else sums, KEPT)
+def is_large(kept: int, dim: int) -> bool:
+    """Return whether rows of so many bytes take more memory than their sums."""
+    return kept > max(8 * GROUPS * (2 * dim) ** 2, KEPT)
 
 
 class Moments:
@@ -55,8 +47,7 @@ class Moments:
     What is accumulated are $n$, $\sum z$ and $\sum zz^\top$ of the pairs $z = (x, y)$ in float64
     around a shift, in 8 groups of samples. Sums add up: batches of any size, in any order, on any
     number of workers give the same score. Rows are kept as they are while they take less memory
-    than the sums, or a quarter of it beside these. Nothing is read back from an accelerator before
-    `score`.
+    than the sums. Nothing is read back from an accelerator before `score`.
 
     The score is that of the distribution: the affinity score of Bouniot et al., CVPR 2025,
     arXiv:2310.11439, of paired samples in the limit of many, with its bias removed and an interval.
@@ -283,7 +274,7 @@ class Moments:
 
     def _fold_if_large(self) -> None:
         """Make sums of all rows where these take more memory."""
-        if is_large(self._kept, self._dim, beside_sums=self.is_summed):
+        if is_large(self._kept, self._dim):
             self._fold()
 
     def _make_room(self) -> None:
