@@ -176,8 +176,9 @@ class SiteScores:
         return [one for group in self.groups for one in group.running.sums]
 
     def _shares(self, positions: Sequence[int]) -> Tensor:
-        """Return (sites,), the share of one position in a mean; kept, since a capture may not copy
-        from the host.
+        """Return (sites,), the share of one position in a mean.
+
+        It is kept, since nothing may be copied from the host while a graph is captured.
         """
         key = tuple(positions)
         if key not in self._kept_shares:
