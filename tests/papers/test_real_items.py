@@ -18,11 +18,11 @@ from sigmascope.maths.grouped_sums import GROUPS
 from sigmascope.measure.result import Signature
 from sigmascope_papers.item import FAILS, HOLDS, OURS, UNTESTED, WEAKLY, Check
 from sigmascope_papers.nonlinearity.lineup import Lineup
-from sigmascope_papers.real import before, builders, capped, images, measuring, residual
+from sigmascope_papers.real import builders, images, measuring, residual
 from sigmascope_papers.real.measuring import POPULATION, by_population, is_scored
 from sigmascope_papers.real.networks import NETWORKS, as_caffe, network, normalized
 from sigmascope_papers.real.proofs import Proof
-from sigmascope_papers.real.waiting import companions, decade
+from sigmascope_papers.real.waiting import before, capped, companions, decade
 from sigmascope_papers.setting import Setting
 from sigmascope_papers.table import PAPERS, item
 from tests.compare.made import made
@@ -131,13 +131,13 @@ def test_the_decade() -> None:
 
 
 def test_relu6_beside_relu() -> None:
-    capped = np.linspace(0.6, 0.9, 20)
+    own = np.linspace(0.6, 0.9, 20)
 
     def judged(gap: float, few: float = 0.0) -> dict[str, str]:
-        other = capped + gap
+        other = own + gap
         other[:1] += few
-        one = capped.Beside({name: np.array([capped, other]) for name in capped.CAPPED})
-        return verdicts(item("real-relu6").judge({"published": one, "population": one}))
+        one = capped.Beside({name: np.array([own, other]) for name in capped.CAPPED})
+        return verdicts(capped.ITEM.judge({"published": one, "population": one}))
 
     more, alike = (
         "ReLU6 is more non-linear than ReLU on the same inputs",
@@ -171,12 +171,12 @@ def test_training_and_its_absence() -> None:
     names = before.LIGHT
     rising, low = np.linspace(0.5, 0.99, 10), np.full(10, 0.5) + 0.01 * np.arange(10)
 
-    def judged(before: Any, after: Any) -> dict[str, str]:
+    def judged(first: Any, last: Any) -> dict[str, str]:
         found = before.Trainings(
-            {name: both(name, before) for name in names},
-            {name: both(name, after) for name in names},
+            {name: both(name, first) for name in names},
+            {name: both(name, last) for name in names},
         )
-        return verdicts(item("real-fig11").judge(found))
+        return verdicts(before.ITEM.judge(found))
 
     assert set(judged(rising, low).values()) == {HOLDS}
     turned = judged(low[::-1], rising)

@@ -99,7 +99,7 @@ def draw_beside(found: dict[str, Beside]) -> dict[str, Drawn]:
     return {"": finished(list(panels), table)}
 
 
-_CAPS = judge_by("real.real_relu6", _more_non_linear, _alike)
+_CAPS = judge_by("real/waiting.real_relu6", _more_non_linear, _alike)
 _TWICE = judged_twice(lambda one: _CAPS(one["now"]), lambda one: {"now": one["population"]})
 ITEM = Item(measure_beside, lambda found: _TWICE({**found, "now": found["published"]}), draw_beside)
 ITEMS = {"real-relu6": ITEM}
