@@ -42,9 +42,7 @@ def main() -> None:
     # the last state is normalized, so that the last block is left out
     for block, (x, y) in enumerate(itertools.pairwise(states[:-1])):
         told = " | ".join(f"{share:.3f}" for share in (*shares(y), *shares(y - x)))
-        print(
-            f"| {block} | {told} |"
-        )
+        print(f"| {block} | {told} |")
 
 
 if __name__ == "__main__":

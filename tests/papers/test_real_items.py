@@ -173,8 +173,7 @@ def test_training_and_its_absence() -> None:
 
     def judged(first: Any, last: Any) -> dict[str, str]:
         found = before.Trainings(
-            {name: both(name, first) for name in names},
-            {name: both(name, last) for name in names},
+            {name: both(name, first) for name in names}, {name: both(name, last) for name in names}
         )
         return verdicts(before.ITEM.judge(found))
 
