@@ -16,15 +16,15 @@ from pathlib import Path
 
 from sigmascope_papers.real import residual
 from sigmascope_papers.real.measuring import signatures
-from sigmascope_papers.real.waiting import decade, moved
+from sigmascope_papers.real.waiting import before, capped, decade, moved
 from sigmascope_papers.setting import Setting
 
 # Name, images (None for those of training), form; the first ones serve most items.
 JOBS: list[tuple[str, str | None, str]] = [
     *((name, None, "trained") for name in (*residual.CIFAR, *residual.IMAGENET, *residual.PLAIN)),
     *((name, None, "trained") for name in decade.CAST.names()),
-    *((name, None, "beside") for name in decade.CAPPED),
-    *((name, None, "untrained") for name in moved.LIGHT),
+    *((name, None, "beside") for name in capped.CAPPED),
+    *((name, None, "untrained") for name in before.LIGHT),
     *((name, source, "trained") for source in ("cifar10", "noise") for name in moved.OF_IMAGENET),
 ]
 

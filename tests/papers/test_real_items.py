@@ -22,7 +22,7 @@ from sigmascope_papers.real import builders, images, measuring, residual
 from sigmascope_papers.real.measuring import POPULATION, by_population, is_scored
 from sigmascope_papers.real.networks import NETWORKS, as_caffe, network, normalized
 from sigmascope_papers.real.proofs import Proof
-from sigmascope_papers.real.waiting import companions, decade, moved
+from sigmascope_papers.real.waiting import before, capped, companions, decade
 from sigmascope_papers.setting import Setting
 from sigmascope_papers.table import PAPERS, item
 from tests.compare.made import made
@@ -131,13 +131,13 @@ def test_the_decade() -> None:
 
 
 def test_relu6_beside_relu() -> None:
-    capped = np.linspace(0.6, 0.9, 20)
+    own = np.linspace(0.6, 0.9, 20)
 
     def judged(gap: float, few: float = 0.0) -> dict[str, str]:
-        other = capped + gap
+        other = own + gap
         other[:1] += few
-        one = decade.Beside({name: np.array([capped, other]) for name in decade.CAPPED})
-        return verdicts(decade.ITEMS["real-relu6"].judge({"published": one, "population": one}))
+        one = capped.Beside({name: np.array([own, other]) for name in capped.CAPPED})
+        return verdicts(capped.ITEM.judge({"published": one, "population": one}))
 
     more, alike = (
         "ReLU6 is more non-linear than ReLU on the same inputs",
@@ -160,7 +160,7 @@ def test_both_functions_see_the_same_inputs() -> None:
     assert torch.equal(beside(batch), expected)
     found = sg.signature(beside, batch, progress=False)
     assert [site.kind for site in found.sites] == ["relu", "relu6"] * 2
-    pairs = decade._pairs(found, "published")
+    pairs = capped._pairs(found, "published")
     assert np.array_equal(pairs[0], alone.scores)
     relu = sg.signature(nn.Sequential(plain[0], nn.ReLU()), batch, progress=False)
     assert pairs[1, 0] == relu.scores[0]
@@ -168,15 +168,14 @@ def test_both_functions_see_the_same_inputs() -> None:
 
 
 def test_training_and_its_absence() -> None:
-    names = moved.LIGHT
+    names = before.LIGHT
     rising, low = np.linspace(0.5, 0.99, 10), np.full(10, 0.5) + 0.01 * np.arange(10)
 
-    def judged(before: Any, after: Any) -> dict[str, str]:
-        found = moved.Trainings(
-            {name: both(name, before) for name in names},
-            {name: both(name, after) for name in names},
+    def judged(first: Any, last: Any) -> dict[str, str]:
+        found = before.Trainings(
+            {name: both(name, first) for name in names}, {name: both(name, last) for name in names}
         )
-        return verdicts(moved.ITEMS["real-fig11"].judge(found))
+        return verdicts(before.ITEM.judge(found))
 
     assert set(judged(rising, low).values()) == {HOLDS}
     turned = judged(low[::-1], rising)

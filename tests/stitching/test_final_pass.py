@@ -49,18 +49,20 @@ def test_it_sees_all_training_data_and_held_out_ones_last(monkeypatch: pytest.Mo
     kept, held = (set(part.tolist()) for part in split_samples(512, 0.25, 0))
     passes = seen(monkeypatch)
     short(validation=0.25, pass_batches=1)
-    *training, first, second = passes
+    *training, first, second = passes[:6]
     assert len(training) == 4  # two epochs, and a pass after each
     assert not any(one & held for one in training)
     assert first == kept  # 384 samples are six full batches; `pass_batches` is for the other passes
     assert second == held
+    # then the same two passes for either network by itself, after the one that chooses no epoch
+    assert [one & held for one in passes[6:]] == [set(), set(), held] * 2
 
 
 def test_the_test_data_are_not_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
     passes = seen(monkeypatch)
     short(select_on="test")
-    assert len(passes) == 2 + 2 + 1
-    assert passes[-1] == set(range(512))
+    assert len(passes) == 2 + 2 + 1 + 2 * 2
+    assert passes[4] == set(range(512))
 
 
 def test_statistics_are_those_of_all_samples() -> None:

@@ -130,20 +130,20 @@ READ = {
     },
     "softsort": {"temperature": 2.0, "weighing": "inverse"},
 }
-BOTH = {"scale_rate"}  # of the two families with scales
+BOTH = {"scale_rate": 0.1, "start": "matched"}  # of the two families with scales
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_family_takes_what_it_reads_and_nothing_that_only_others_read(family: str) -> None:
     element = torch.eye(2) if family == "fixed" else None
-    scaled = BOTH if FAMILIES[family].scales else set()
+    scaled = set(BOTH) if FAMILIES[family].scales else set()
     assert set(READ.get(family, {})) | scaled == set(FAMILIES[family].options)
-    if not scaled:
+    for name, value in () if scaled else BOTH.items():
         with pytest.raises(
             sg.OptionError,
-            match=r"scale_rate=0\.1 is read by family='relu-group' and 'softsort' only",
+            match=rf"{name}={value!r} is read by family='relu-group' and 'softsort' only",
         ):
-            settings_of(Task(family, {"scale_rate": 0.1}, element), "paper")
+            settings_of(Task(family, {name: value}, element), "paper")
     for reader, changes in READ.items():
         for name, value in changes.items():
             task = Task(family, {name: value, "epochs": 3, "head_start": 1}, element)

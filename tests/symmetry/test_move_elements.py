@@ -139,6 +139,7 @@ def test_unequal_elements_in_a_residual_stage() -> None:
     assert check_equivalence(model, by_hand, x).relative_error > 1e-3
 
 
+@pytest.mark.filterwarnings("ignore:the move changed no weight")
 def test_zero_padding_does_not_mix_old_and_new_channels() -> None:
     model = lively(NETWORKS["resnet20"]())
     order = torch.arange(32)
@@ -223,6 +224,7 @@ def test_random_scales_leave_variances_positive() -> None:
         assert check_equivalence(model, moved, rows(20, 4)).relative_error < 1e-12
 
 
+@pytest.mark.filterwarnings("ignore:the move changed no weight")
 def test_training_mode() -> None:
     """With all the scale behind batch norm the function is the same in training mode too; with
     exact_eval it is not.
@@ -266,6 +268,7 @@ class Squared(nn.Module):
         return x.square()
 
 
+@pytest.mark.filterwarnings("ignore:the move changed no weight")
 def test_names() -> None:
     model = perceptron(nn.ReLU())
     with pytest.raises(
@@ -307,3 +310,22 @@ def test_outputs_of_any_kind_are_compared(dtype: torch.dtype) -> None:
     found = check_equivalence(Whole(), Whole(), x)
     assert found.holds
     assert found.scale == (128 if dtype == torch.int8 else 1)
+
+
+def test_a_move_that_moves_nothing_warns() -> None:
+    model = perceptron(nn.ReLU())
+    identity = Monomial(range(6), [1.0] * 6)
+    for given in ({}, {"0": identity}):
+        with pytest.warns(UserWarning, match="changed no weight: only identities were given"):
+            same = move(model, given)
+        assert check_equivalence(model, same, rows(5, 4)).relative_error == 0
+    fixed = lively(nn.Sequential(nn.Linear(4, 3)))
+    for given in (0, None):
+        with pytest.warns(UserWarning, match="changed no weight: no channels are free to move"):
+            move(fixed, given)
+
+
+def test_a_move_by_next_to_nothing_does_not_warn() -> None:
+    element = Monomial(range(6), [1.0] * 5 + [1.0 + 1e-9])
+    moved: Any = move(perceptron(nn.ReLU()), {"0": element})
+    assert moved is not None  # a warning would have been an error

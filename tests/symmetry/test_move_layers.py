@@ -128,6 +128,7 @@ def test_layers_used_twice_move_once() -> None:
     assert found["mul"].shares == "first"
 
 
+@pytest.mark.filterwarnings("ignore:the move changed no weight")
 def test_parameters_used_in_two_ways_stay() -> None:
     class Both(Tied):
         def forward(self, x: Tensor) -> Tensor:

@@ -152,6 +152,7 @@ APART = {
 
 
 @pytest.mark.parametrize("name", BODIES)
+@pytest.mark.filterwarnings("ignore:the move changed no weight")
 def test_rule(name: str) -> None:
     body, expected = BODIES[name]
     model, x = lively(Between(body)), images(4)

@@ -62,6 +62,8 @@ class Family:
         scales: name of the scales, which a head start leaves out.
         neutral: the value of scales that change nothing, where they start.
         fit: moments of features -> (c, c), for families that are computed instead of trained.
+        start_at: a scaled permutation -> the parameters that stand for it, for families that can
+            start there.
         adapts: whether batch norms need new statistics before the exact member is evaluated.
         monomial: whether the exact member is a scaling followed by a permutation.
         options: settings that only some families read, the one it is named with first.
@@ -77,6 +79,7 @@ class Family:
     scales: str | None = None
     neutral: float = 1.0
     fit: Callable[[Moments], Tensor] | None = field(default=None, repr=False)
+    start_at: Callable[[Tensor], Parameters] | None = field(default=None, repr=False)
     adapts: bool = False
     monomial: bool = False
     options: tuple[str, ...] = ()
@@ -155,6 +158,10 @@ def _group_term(parameters: Parameters, settings: Settings) -> Tensor:
     return term + sums_term(permutation, settings.beta) if settings.projection == "none" else term
 
 
+def _group_start_at(matrix: Tensor) -> Parameters:
+    return {"permutation": (matrix > 0).to(matrix), "scales": matrix.sum(dim=0)}
+
+
 def _group_project(parameters: Parameters, settings: Settings) -> None:
     permutation, scales = parameters["permutation"], parameters["scales"]
     clamped = settings.projection == "none"
@@ -178,6 +185,12 @@ def _sort_matrix(parameters: Parameters, settings: Settings, exact: bool) -> Ten
     return permutation * parameters["log_scales"].exp()
 
 
+def _sort_start_at(matrix: Tensor) -> Parameters:
+    """Return scores whose order is the permutation, evenly spaced from 1 to -1."""
+    spaced = torch.linspace(1, -1, len(matrix), dtype=matrix.dtype, device=matrix.device)
+    return {"scores": (matrix > 0).to(matrix).T @ spaced, "log_scales": matrix.sum(dim=0).log()}
+
+
 def _identity(channels: int, _: torch.Generator, __: Settings) -> Parameters:
     return {"weight": torch.eye(channels, dtype=torch.float64)}
 
@@ -192,7 +205,7 @@ def _least_squares(moments: Moments) -> Tensor:
     return solved.T
 
 
-def _matched(moments: Moments) -> Tensor:
+def matched(moments: Moments) -> Tensor:
     """Return the permutation that best matches normalized channels, scaled by ratios of norms."""
     x_squares = moments.xx.diagonal()
     squares = [one.cpu().numpy().astype(np.float64) for one in (x_squares, moments.y_squares)]
@@ -229,7 +242,8 @@ FAMILIES: dict[str, Family] = {
         scales="scales",
         adapts=True,
         monomial=True,
-        options=("alpha", "regularizer", "projection", "beta", "rounding", "scale_rate"),
+        options=("alpha", "regularizer", "projection", "beta", "rounding", "scale_rate", "start"),
+        start_at=_group_start_at,
     ),
     "softsort": Family(
         _sort_start,
@@ -239,12 +253,13 @@ FAMILIES: dict[str, Family] = {
         neutral=0.0,
         adapts=True,
         monomial=True,
-        options=("temperature", "weighing", "scale_rate"),
+        options=("temperature", "weighing", "scale_rate", "start"),
+        start_at=_sort_start_at,
     ),
     "identity": Family(_identity, _weight, adapts=True, monomial=True, is_trained=False),
     "least-squares": Family(_identity, _weight, fit=_least_squares, adapts=True, is_trained=False),
     "permutation": Family(
-        _identity, _weight, fit=_matched, adapts=True, monomial=True, is_trained=False
+        _identity, _weight, fit=matched, adapts=True, monomial=True, is_trained=False
     ),
     "fixed": Family(_identity, _weight, is_trained=False),
 }

@@ -96,6 +96,13 @@ class Stitch(nn.Module):
         """Replace the matrix of a family whose only parameter is the matrix."""
         self.values["weight"].copy_(matrix)
 
+    @torch.no_grad()
+    def start_at(self, matrix: Tensor) -> None:
+        """Overwrite the start of a group element by a scaled permutation (c, c)."""
+        row = FAMILIES[self.family]
+        for name, value in {} if row.start_at is None else row.start_at(matrix).items():
+            self.values[name].copy_(value)
+
     def forward(self, x: Tensor) -> Tensor:
         """Return stitched features: (n, c, …) in the style "conv", (…, c) in the style "linear"."""
         return act(self.matrix(exact=not self.training), x, self.style)

@@ -77,10 +77,10 @@ class TrainingLoop:
             self._step = None  # it would continue those that have diverged
         self.done += 1
 
-    def evaluate_untrained(self) -> None:
-        """Give the stitches that are not trained their snapshot."""
+    def evaluate_starts(self) -> None:
+        """Give a snapshot to the stitches that are not trained, and to those that were matched."""
         for trainer in self.trainers:
-            if not trainer.family.is_trained:
+            if trainer.is_matched or not trainer.family.is_trained:
                 trainer.stitch.scaled = True
                 # one by one, so that each gets what it would get alone
                 torch.manual_seed(self._random(NETWORK))

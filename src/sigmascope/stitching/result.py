@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,6 +54,9 @@ class StitchResult(Preformatted):
         versions: of the packages that matter.
         tensors: "matrix" (c, c), and the running statistics of the evaluated network as "front/…"
             and "back/…".
+        adapted_accuracies: of the front and the back after the pass that gave the batch norms of
+            the stitched network new statistics; as they are if there was none. Empty in files of
+            earlier versions.
     """
 
     networks: tuple[str, str]
@@ -75,11 +78,22 @@ class StitchResult(Preformatted):
     notes: tuple[str, ...]
     versions: dict[str, str]
     tensors: dict[str, Tensor]
+    adapted_accuracies: tuple[float, ...] = field(default=(), metadata={"later": True})
 
     @property
     def penalty(self) -> float:
         """Mean accuracy of the two networks minus that of the stitched one, in points."""
         return (self.front_accuracy + self.back_accuracy) / 2 - self.stitched_accuracy
+
+    @property
+    def adapted_penalty(self) -> float:
+        """The penalty against both networks with their batch norms adapted alike, in points.
+
+        It is what the stitch costs without what new statistics cost a network by themselves.
+        """
+        if not self.adapted_accuracies:
+            return math.nan
+        return sum(self.adapted_accuracies) / 2 - self.stitched_accuracy
 
     @property
     def has_diverged(self) -> bool:
@@ -134,9 +148,21 @@ class StitchResult(Preformatted):
             f"{self.family}{options}, {self.channels} channels",
             f"penalty {_percent(self.penalty)} points: stitched {_percent(stitched)} %, the two "
             f"networks {front:.2f} % and {back:.2f} % (mean {(front + back) / 2:.2f} %)",
+            *self._adapted(),
             f"{sparse}{self._training()}; {self.samples[2]} test samples",
         ]
         return printable("\n".join([*lines, *(f"Note: {note}." for note in self.notes)]))
+
+    def _adapted(self) -> list[str]:
+        """Return a line about the networks with adapted batch norms, if these differ."""
+        found = self.adapted_accuracies
+        if not found or found == (self.front_accuracy, self.back_accuracy):
+            return []
+        front, back = map(_percent, found)
+        return [
+            f"penalty {_percent(self.adapted_penalty)} points against both networks with batch "
+            f"norms adapted as those of the stitched one: {front} % and {back} %"
+        ]
 
     def _told(self) -> list[str]:
         """Return the settings of the family to show: the first, and those that are not defaults."""
@@ -158,7 +184,13 @@ class StitchResult(Preformatted):
 
     def to_dict(self, prefix: str = "") -> dict[str, float]:
         """Return the numbers for a logger: `{prefix}{name}` -> number."""
-        names = ("penalty", "stitched_accuracy", "front_accuracy", "back_accuracy")
+        names = (
+            "penalty",
+            "adapted_penalty",
+            "stitched_accuracy",
+            "front_accuracy",
+            "back_accuracy",
+        )
         more = ("chosen_accuracy", "best_epoch", "sparsity")
         return {f"{prefix}{name}": getattr(self, name) for name in (*names, *more)}
 

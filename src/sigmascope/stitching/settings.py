@@ -16,6 +16,7 @@ from sigmascope.choices import (
     Rounding,
     Selection,
     Shrinkage,
+    Start,
     Weighing,
 )
 from sigmascope.errors import OptionError
@@ -50,6 +51,7 @@ class StitchOptions(TypedDict, total=False):
     averaging: Averaging
     select_on: Selection
     validation: float
+    start: Start
 
 
 CHOICES = {
@@ -102,6 +104,10 @@ class Settings:
         select_on: "validation" selects the best epoch on held-out training data; "test" on the test
             data, as published.
         validation: the share of the training data that is held out.
+        start: where a group element starts: "random", or "matched", at the permutation that best
+            matches normalized channels of the two networks on the training data, with ratios of
+            norms as scales. A matched start has no head start, and is itself a candidate for the
+            best epoch, as number 0.
     """
 
     optimizer: str = "sgd"
@@ -129,6 +135,7 @@ class Settings:
     averaging: str = "exponential"
     select_on: str = "validation"
     validation: float = 0.1
+    start: str = field(default="random", metadata={"later": True})
 
     def __post_init__(self) -> None:
         for name, choices in CHOICES.items():

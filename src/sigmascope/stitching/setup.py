@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from sigmascope.capture.guard import unwrapped
+from sigmascope.capture.guard import copied, unwrapped
 from sigmascope.checks import OLD_NAMES, check_choice
 from sigmascope.errors import InputError, InputTypeError, OptionError
 from sigmascope.maths.samples import Array
 from sigmascope.measure.batches import fingerprint, place_of
 from sigmascope.measure.digests import digest_of, digest_of_weights
 from sigmascope.measure.subject import current_versions
+from sigmascope.stitching.adapting import AdaptedAccuracies
 from sigmascope.stitching.assembly import Joint, prepare
-from sigmascope.stitching.families import FAMILIES, Moments
+from sigmascope.stitching.families import FAMILIES, Moments, matched
 from sigmascope.stitching.layer import Stitch, as_matrix, channel_axis
 from sigmascope.stitching.loop import TrainingLoop
 from sigmascope.stitching.result import StitchResult, no_matrix
@@ -101,7 +103,7 @@ class StitchSetup:
         self.networks, self.data, self.settings, self.seed = networks, data, settings, seed
         self.device, self.dtype = place = _common_place(*networks)
         self.feeds = feeds_of(data, settings, seed, place)
-        few = next(self.feeds.test.batches(FEW)).inputs
+        self.few = few = next(self.feeds.test.batches(FEW)).inputs
         self.joint: Joint = prepare(*networks, site=site, inputs=few, style=style, names=names)
         self.front = self.joint.front.before
         classes = [evaluation.classes_of(unwrapped(network), few) for network in networks]
@@ -120,11 +122,16 @@ class StitchSetup:
         layer = layer.to(self.device, self.dtype or torch.get_default_dtype())
         fit = FAMILIES[task.family].fit
         if fit is not None:
-            moments = _moments_of(self.front, joint.back.before, self.feeds.train, joint.style)
-            layer.set_matrix(fit(moments))
+            layer.set_matrix(fit(self._moments))
+        if settings.start == "matched":
+            layer.start_at(matched(self._moments))
         if task.element is not None:
             layer.set_matrix(as_matrix(task.element, joint.channels))
         return StitchTrainer(layer, joint.back.after, task.family, settings)
+
+    @cached_property
+    def _moments(self) -> Moments:
+        return _moments_of(self.front, self.joint.back.before, self.feeds.train, self.joint.style)
 
     def identity(
         self, tasks: Sequence[Task], settings: Sequence[Settings], *, cached: bool
@@ -151,7 +158,7 @@ class StitchSetup:
             "seed": self.seed,
             "cache_front": cached,
             "stitches": {
-                str(k): {"family": task.family, "element": self._digest(task), **asdict(one)}
+                str(k): {"family": task.family, "element": self._digest(task), **_plain(one)}
                 for k, (task, one) in enumerate(stitches, 1)
             },
         }
@@ -169,6 +176,7 @@ class StitchSetup:
         trainer: StitchTrainer,
         names: tuple[str, str],
         accuracies: Sequence[float],
+        adapted: AdaptedAccuracies,
     ) -> StitchResult:
         """Return the best epoch of a stitch, evaluated on the test data."""
         best = loop.finish(trainer)
@@ -197,7 +205,23 @@ class StitchSetup:
             notes=_notes(trainer, matrix),
             versions=current_versions(),
             tensors={"matrix": matrix, **_statistics(best)},
+            adapted_accuracies=adapted.after(trainer),
         )
+
+    def adapted(self, accuracies: Sequence[float]) -> AdaptedAccuracies:
+        """Return what computes the accuracies of both networks with their batch norms adapted."""
+        given: dict[str, Any] = {"site": self.joint.site.name, "style": self.joint.style}
+        given |= {"inputs": self.few, "seed": self.seed}
+        networks = copied(self.networks[0]), copied(self.networks[1])
+        return AdaptedAccuracies(networks, accuracies, self.feeds, **given)
+
+
+def _plain(settings: Settings) -> dict[str, object]:
+    """Return settings as plain values; checkpoints of earlier versions have no `start`."""
+    found: dict[str, object] = asdict(settings)
+    if settings.start == "random":
+        del found["start"]
+    return found
 
 
 def _common_place(front: nn.Module, back: nn.Module) -> tuple[torch.device, torch.dtype | None]:

@@ -169,7 +169,8 @@ class Stitcher:
                 torch.manual_seed(self.seed)
                 networks = [copied(one) for one in (self.front, self.back)]
                 own = [accuracy(network, setup.feeds.test) for network in networks]
-                return [setup.result(loop, trainer, names, own) for trainer in trainers]
+                adapted = setup.adapted(own)
+                return [setup.result(loop, trainer, names, own, adapted) for trainer in trainers]
             finally:
                 if cache is not None:
                     cache.close()
@@ -226,7 +227,7 @@ class Stitcher:
             with progress_bar(f"{title}: front", cache.steps, shown=shown) as cache.advance:
                 cache.fill()
         if is_new:
-            loop.evaluate_untrained()
+            loop.evaluate_starts()
         with progress_bar(title, loop.epochs_left * loop.steps, shown=shown) as advance:
             while loop.epochs_left:
                 loop.epoch(advance)

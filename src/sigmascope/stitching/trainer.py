@@ -60,6 +60,7 @@ class StitchTrainer:
         history: the epochs so far.
         best: the best epoch so far.
         reason: why training stopped early; empty if it did not.
+        is_matched: whether it starts at a matching, which is itself a candidate.
     """
 
     def __init__(self, stitch: Stitch, back: nn.Module, name: str, settings: Settings) -> None:
@@ -71,7 +72,9 @@ class StitchTrainer:
         self.history: list[Epoch] = []
         self.best: Snapshot | None = None
         self.reason = ""
-        self.has_head_start = self.family.scales is not None and settings.head_start > 0
+        self.is_matched = self.family.start_at is not None and settings.start == "matched"
+        has_scales = self.family.scales is not None and not self.is_matched
+        self.has_head_start = has_scales and settings.head_start > 0
         self.stitch.scaled = not self.has_head_start
         self.optimizer = self._new_optimizer()
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sigmascope.errors import FileFormatError, InputError
-from sigmascope.store.codec import decode, encode
+from sigmascope.store.codec import LATER, decode, encode
 from sigmascope.store.documents import read_json, write_json
 from sigmascope.store.tensors import read_with_digest, write_features
 
@@ -56,12 +56,17 @@ def read_paired(path: str | Path, kind: str, version: int, result: type) -> dict
             files were not written together, as after a kill between the two.
     """
     content = read_json(path, kind, version)
-    hints = {name: hint for name, hint in typing.get_type_hints(result).items() if name != TENSORS}
+    hints = typing.get_type_hints(result)
+    del hints[TENSORS]
     # earlier versions wrote no digest of the tensors
     digest = content.pop(TENSORS, "") if isinstance(content, dict) else ""
-    if not isinstance(content, dict) or content.keys() != hints.keys():
+    there = content if isinstance(content, dict) else {}
+    later = _defaults_of_later(result, there)
+    if there.keys() | later.keys() != hints.keys():
         raise FileFormatError(f"{path} does not have the keys of a {kind}. Write it again.")
-    values = {name: decode(hint, content[name], f"{path}: {name}") for name, hint in hints.items()}
+    values = later | {
+        name: decode(hints[name], value, f"{path}: {name}") for name, value in there.items()
+    }
     beside = Path(path).with_suffix(".safetensors")
     values[TENSORS], _, found = read_with_digest(beside)
     if digest != found:
@@ -70,3 +75,9 @@ def read_paired(path: str | Path, kind: str, version: int, result: type) -> dict
             f"them was replaced. Restore both from one copy, or write the {kind} again."
         )
     return values
+
+
+def _defaults_of_later(result: typing.Any, content: Mapping[str, object]) -> dict[str, typing.Any]:
+    """Return the values of the fields that files of earlier versions lack."""
+    fields = [one for one in dataclasses.fields(result) if LATER in one.metadata]
+    return {one.name: one.default for one in fields if one.name not in content}

@@ -13,6 +13,7 @@ is found by tracing one forward pass.
 from __future__ import annotations
 
 import difflib
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -71,6 +72,8 @@ def move(
         exact_eval: whether to scale before batch norms, exactly in evaluation mode only.
         log_std: the standard deviation of the logarithm of random scales.
 
+    Warns where no weight changes, since nothing could move or only identities were given.
+
     Raises:
         UnmovableError: the network computes something through which channels cannot be followed.
         InputError: an element outside the group that its space admits, elements that contradict
@@ -100,7 +103,20 @@ def move(
         write_moved(
             moved, wiring, chosen, [HeadElement.random(one, source) for one in wiring.heads]
         )
+    if _is_same(model, moved):
+        is_given = isinstance(elements, Mapping)
+        told = "only identities were given" if is_given else "no channels are free to move"
+        warnings.warn(
+            f"the move changed no weight: {told}. `spaces` lists the channels that can move.",
+            stacklevel=3,
+        )
     return moved
+
+
+def _is_same(one: nn.Module, other: nn.Module) -> bool:
+    """Return whether all parameters and buffers are equal; NaN counts as equal to NaN."""
+    pairs = zip(one.state_dict().values(), other.state_dict().values(), strict=True)
+    return all(torch.equal(a, b) or torch.allclose(a, b, 0, 0, equal_nan=True) for a, b in pairs)
 
 
 def _source(elements: Seed, seed: Seed) -> torch.Generator | None:

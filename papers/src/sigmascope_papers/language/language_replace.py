@@ -139,7 +139,8 @@ def draw(costs: Costs) -> dict[str, Drawn]:
             table.append(told)
     left.axhline(0, color="0.5", linewidth=0.6)  # on text unlike that of its training it may fall
     left.set(xlabel="relative depth of the replaced block", ylabel="rise of the loss (nats/token)")
-    left.legend(fontsize=6.5)
+    left.margins(y=0.2)
+    left.legend(fontsize=6.5, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     table += _draw_correlations(right, correlations(costs))
     return {"": finished(panels, table)}
 
