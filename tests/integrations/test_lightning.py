@@ -170,7 +170,7 @@ def test_a_module_that_cannot_be_called(path: str | None, text: str) -> None:
         ({"errors": "ignore"}, sg.OptionError, "errors"),
         ({"name": "/"}, sg.OptionError, "name must be a text"),
         ({"sampels": "batch"}, sg.OptionError, "samples"),
-        ({"log": 3}, sg.InputTypeError, "log is a int"),
+        ({"log": 3}, sg.InputTypeError, "got int"),
     ],
 )
 def test_bad_options_are_told_at_once(

@@ -98,7 +98,9 @@ def test_sites_are_chosen() -> None:
     assert monitor.track.sites == ["5"]
     assert values is not None
     assert "sigmascope/2" not in values
-    with pytest.raises(sg.OptionError, match=r"sites=\('6',\) fits none of the 2 activation calls"):
+    with pytest.raises(
+        sg.OptionError, match=r"sites=\('6',\) matches none of the 2 activation calls"
+    ):
         Monitor(model, PROBE, every=1, sites="6").step(0)
 
 
@@ -129,7 +131,7 @@ def test_auto_keeps_to_its_budget(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"every": 0}, sg.OptionError, "every must be"),
         ({"every": "often"}, sg.OptionError, "a number of steps or 'auto'"),
         ({"budget": 0}, sg.OptionError, "budget must be a share above 0"),
-        ({"log": object()}, sg.InputTypeError, r"none of \.log_metrics, \.add_scalar, \.log"),
+        ({"log": object()}, sg.InputTypeError, r"one of \.log_metrics, \.add_scalar, \.log"),
         ({"sites": 3}, sg.InputTypeError, "sites must be a pattern"),
     ],
 )
@@ -309,3 +311,24 @@ def test_what_is_not_valid_is_named_at_once() -> None:
     for name in state:
         with pytest.raises(sg.InputError, match=f"has no entry '{name}'.*state_dict"):
             monitor.load_state_dict({key: state[key] for key in state if key != name})
+
+
+def test_a_probe_with_too_few_samples_is_told_of_once() -> None:
+    monitor = Monitor(nn.Sequential(nn.Linear(8, 64), nn.ReLU()), torch.randn(20, 8), every=1)
+    reason = "20 samples are too few for 64 channels"
+    with pytest.warns(sg.TrainingWarning, match=reason) as told:
+        monitor.step(0)
+    assert told[0].filename == __file__
+    monitor.step(1)  # warnings are errors here
+    assert f"no score at 1: {reason}" in repr(monitor.track)
+    assert repr(monitor) == "Monitor of Sequential: every=1, 2 measurements"
+
+
+def test_what_a_probe_and_an_option_must_be() -> None:
+    with pytest.raises(sg.InputTypeError, match="probe must be a list of batches, or one, got str"):
+        Monitor(network(), "probe")
+    with pytest.raises(sg.OptionError, match=r"not a valid choice. Did you mean .every"):
+        Monitor(network(), PROBE, evry=3)  # type: ignore[call-arg]
+    with pytest.raises(RuntimeError, match="cannot be multiplied") as told:
+        Monitor(network(), torch.randn(64, 5)).step(0)
+    assert "measured its probe" in told.value.__notes__[0]

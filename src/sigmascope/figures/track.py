@@ -85,6 +85,8 @@ def _draw_lines(panel: Axes, track: Track) -> None:
     for event in track.events:
         panel.axvline(event.step, color="0.35", linewidth=0.6, linestyle=":")
     panel.set(xlabel="step", ylabel="score")
+    if len(sites) > 1:
+        panel.set_title("dark lines near the input, light ones near the output", fontsize=SMALL)
     panel.legend(loc="best")
 
 

@@ -19,7 +19,7 @@ def none_chosen(options: Options, names: Iterable[str]) -> str:
     known = [*names]
     near = suggestion(options.sites[0], known, most=3) or f" The first is {known[0]!r}."
     count = f"{len(known)} activation call{'s' * (len(known) != 1)}"
-    return f"sites={options.sites!r} fits none of the {count}.{near}"
+    return f"sites={options.sites!r} matches none of the {count}.{near}"
 
 
 def no_samples(batch: Batch, batch_axis: int) -> str:

@@ -79,7 +79,7 @@ def check_logger(logger: object) -> None:
     if not callable(logger) and not any(hasattr(logger, way.method) for way in WAYS):
         names = ", ".join(f".{way.method}" for way in WAYS)
         raise InputTypeError(
-            f"log is a {type(logger).__name__}, which has none of {names}. Pass a run of W&B or "
+            f"log must have one of {names}, got {type(logger).__name__}. Pass a run of W&B or "
             "Trackio, a SummaryWriter of TensorBoard, mlflow, a path that ends in .csv, or a "
             "function (values, step)."
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import sys
 import time
 import warnings
 from collections.abc import Iterable, Mapping
@@ -15,8 +17,8 @@ from torch import nn
 
 from sigmascope.capture.guard import is_replicated, randomness_kept, unwrapped
 from sigmascope.capture.sharded import original_class
-from sigmascope.checks import check_whole, options_from
-from sigmascope.errors import InputError, NetworkError, OptionError
+from sigmascope.checks import check_choice, check_whole, options_from, renamed
+from sigmascope.errors import InputError, InputTypeError, NetworkError, OptionError
 from sigmascope.measure.batches import Forward, batches_of
 from sigmascope.measure.options import Options, SignatureOptions
 from sigmascope.measure.ranks import ranks_of
@@ -32,10 +34,14 @@ AUTO = "auto"
 MOST = 64  # batches of a probe
 PREFIX = "sigmascope/"
 FINISHED, STOPPED = "finished", "stopped by {}"  # how a track ends
+OWN = ("every", "budget", "log", "warn", "file", "forward")
+UNMEASURED = (
+    "this was raised while a monitor measured its probe; pass batches that the network takes"
+)
 
 
 class TrainingWarning(UserWarning):
-    """A layer died, became affine or saturated."""
+    """A layer died, became affine or saturated, or no layer has a score."""
 
 
 class Monitor:
@@ -96,6 +102,7 @@ class Monitor:
         self._network = inner(model)
         self._ranks = ranks_of(self._network)
         self._shared = None if self._ranks is None else SharedSchedule(self._ranks)
+        _check_names(changes)
         options = {"estimator": "population", **changes}
         self._options = options_from(Options, options)
         if self._options.mode == "as-is" and is_replicated(model):
@@ -118,6 +125,11 @@ class Monitor:
         self._saved = False  # other ranks of a training never do
         if self.track.ended and _is_first_rank(model):
             self._end("")  # who follows the file should know that it goes on
+
+    def __repr__(self) -> str:
+        count = len(self.track)
+        told = f"{count} measurement{'s' * (count != 1)}"
+        return f"Monitor of {self.track.name}: every={self._every!r}, {told}"
 
     def step(self, step: int | None = None) -> dict[str, float] | None:
         """Measure if it is time; call it after every step of the optimizer.
@@ -146,15 +158,7 @@ class Monitor:
         """Measure now, and return what `step` returns."""
         _wait_for_device(self._network)
         begin = time.perf_counter()
-        found = signature(
-            self._network,
-            self._probe,
-            forward=self._forward,
-            name=self.track.name,
-            options=self._options,
-            progress=False,
-            **self._pool,
-        )
+        found = self._measured()
         is_kept = self._ranks is None or self._ranks.is_first
         values = values_of(found)
         if is_kept:
@@ -171,6 +175,21 @@ class Monitor:
         self.signature = found
         return values
 
+    def _measured(self) -> Signature:
+        try:
+            return signature(
+                self._network,
+                self._probe,
+                forward=self._forward,
+                name=self.track.name,
+                options=self._options,
+                progress=False,
+                **self._pool,
+            )
+        except Exception as error:
+            error.add_note(UNMEASURED)
+            raise
+
     def _keep(self, entry: Entry) -> None:
         """Add an entry to the track and its file; tell what is new."""
         events: tuple[Event, ...] = ()
@@ -180,7 +199,10 @@ class Monitor:
         self.track = self._joined(entry, events)
         self._save()
         for event in events:
-            warnings.warn(str(event), TrainingWarning, stacklevel=5)
+            warnings.warn(str(event), TrainingWarning, stacklevel=_outside())
+        if len(self.track) == 1 and entry.sites and all(one.reason for one in entry.sites):
+            told = f"no site has a score, the first because {entry.sites[0].reason}"
+            warnings.warn(told, TrainingWarning, stacklevel=_outside())
 
     def _joined(self, entry: Entry, events: tuple[Event, ...]) -> Track:
         return self.track.with_entry(entry, events)
@@ -283,8 +305,27 @@ def _continued(track: Track, file: Path | None) -> Track:
     return kept
 
 
+def _outside() -> int:
+    """Return the `stacklevel` of the first caller that is not in this package."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith("sigmascope."):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def _check_names(changes: Mapping[str, Any]) -> None:
+    names = [*OWN, *(field.name for field in dataclasses.fields(Options))]
+    for name in renamed(changes, names):
+        check_choice("option", name, names)
+
+
 def _checked_probe(probe: object) -> Iterable[object]:
-    batches = batches_of(probe)
+    try:
+        batches = batches_of(probe)
+    except InputTypeError as error:
+        raise InputTypeError(
+            f"probe must be a list of batches, or one, got {type(probe).__name__}."
+        ) from error
     if isinstance(probe, (list, tuple)) and not probe:
         raise InputError("the probe is empty. Pass at least one batch.")
     return batches

@@ -138,8 +138,8 @@ class Track:
         scores, steps = self.scores, self.steps
         ended = f", {self.ended}" if self.ended else ""
         lines = [
-            f"Track of {self.name}: {len(steps)} measurement{'s' * (len(steps) != 1)}, steps "
-            f"{steps[0]} to {steps[-1]}, {len(self.sites)} sites{ended}",
+            f"Track of {self.name}: {_counted(len(steps), 'measurement')}, {_span(steps)}, "
+            f"{_counted(len(self.sites), 'site')}{ended}",
             "",
         ]
         width = max(map(len, self.sites))
@@ -147,7 +147,8 @@ class Track:
             first, last = scores[0, index], scores[-1, index]
             change = "" if math.isnan(last - first) else f"  {last - first:+.3f}"
             lines.append(f"{site:<{width}}  {first:.3f} → {last:.3f}{change}")
-        return "\n".join([*lines, *[""][: len(self.events)], *map(str, self.events)])
+        notes = [*map(str, self.events), *_reasons(self.entries[-1])]
+        return "\n".join([*lines, *[""][: len(notes)], *notes])
 
     def to_frame(self) -> pandas.DataFrame:
         """Return a pandas DataFrame with one row per step and site.
@@ -203,3 +204,23 @@ def _tracked(name: str, site: Site, population: bool) -> TrackedSite:
     else:
         numbers, reason = (site.score, site.scatter.low, site.scatter.high), site.reason
     return TrackedSite(name, site.kind, *numbers, site.dead, site.gain, reason)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
+def _span(steps: list[int]) -> str:
+    return f"step {steps[0]}" if len(steps) == 1 else f"steps {steps[0]} to {steps[-1]}"
+
+
+def _reasons(entry: Entry) -> list[str]:
+    """Return why sites have no score, each reason once."""
+    found: dict[str, list[str]] = {}
+    for site in entry.sites:
+        if site.reason:
+            found.setdefault(site.reason, []).append(site.name)
+    return [
+        f"no score at {names[0]}{f' and {len(names) - 1} more' * (len(names) > 1)}: {reason}"
+        for reason, names in found.items()
+    ]

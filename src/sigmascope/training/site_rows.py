@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -21,8 +21,14 @@ from sigmascope.capture.pools import POOLS, Axes, UnreadableError, precise
 from sigmascope.capture.recording import recording
 from sigmascope.errors import NetworkError, OptionError
 
+Sizes: TypeAlias = tuple[tuple[int, ...], ...]
+"""The shapes of the inputs of the network, without their first axes."""
 POSITIONS = 16  # of a sample, where positions are samples
 COMPILED = "compiled by torch.compile, where hooks do not run; put sg.nn.Scored around it instead"
+FOLDED = (
+    "its samples share an axis with windows or other positions, and the inputs have another size "
+    "than in the first pass"
+)
 NO_GRADIENT = (
     "ran without gradients, as under torch.no_grad; pass use_reentrant=False to "
     "torch.utils.checkpoint"
@@ -75,6 +81,7 @@ class Collected:
         skipped: site -> why it has none.
         dtype, device: of the activations that were last; float32 under autocast.
         has_run: whether the network has run at all.
+        sizes: of the last forward pass.
     """
 
     pairs: dict[str, list[Pair]] = field(default_factory=dict)
@@ -82,6 +89,7 @@ class Collected:
     dtype: torch.dtype = torch.float32
     device: torch.device | None = None
     has_run: bool = False
+    sizes: Sizes = ()
 
 
 class SiteRows:
@@ -99,6 +107,7 @@ class SiteRows:
         self._offsets = random.Random(0)  # its own, so that training draws what it draws without
         self._now = Collected()
         self._compiled: set[str] = set()
+        self._sizes: Sizes = ()  # of the pass that the plan is from
         self._expects_gradient = False
 
     @property
@@ -133,18 +142,24 @@ class SiteRows:
     def _watch(self, stack: ExitStack) -> None:
         """Watch the calls of the plan."""
         assert self._plan is not None
-        handle = self._network.register_forward_pre_hook(self._note_run, prepend=True)
-        stack.callback(handle.remove)
+        self._note_runs(stack)
         stack.enter_context(chosen_calls(self._network, self._plan, self._observe))
 
-    def _note_run(self, *_: object) -> None:
-        self._now.has_run = True
+    def _note_runs(self, stack: ExitStack) -> None:
+        def note(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            self._now.has_run = True
+            given = (one for one in (*args, *kwargs.values()) if isinstance(one, Tensor))
+            self._now.sizes = tuple(tuple(one.shape[1:]) for one in given)
+
+        handle = self._network.register_forward_pre_hook(note, prepend=True, with_kwargs=True)
+        stack.callback(handle.remove)
 
     def _watch_first(self, stack: ExitStack) -> None:
         """Watch everything in the first forward pass, and only what it has shown from then on."""
         self._calls, self._learned = {}, {}
         self._compiled = inside_compiled(self._network)
         learning = stack.enter_context(ExitStack())
+        self._note_runs(learning)
         if "torch._dynamo" in sys.modules:  # otherwise nothing is compiled
             learning.enter_context(torch.compiler.set_stance("force_eager"))
         learning.enter_context(recording(self._network, self._learn, fuse=False))
@@ -168,7 +183,7 @@ class SiteRows:
             )
         if all(site.reason == COMPILED for site in self._learned.values()):
             raise NetworkError(f"every chosen site is {COMPILED}.")
-        self._plan = dict(self._learned)
+        self._plan, self._sizes = dict(self._learned), self._now.sizes
 
     def _learn(self, call: Call, x: Tensor) -> Finish | None:
         """Observe a call of the first pass."""
@@ -202,11 +217,16 @@ class SiteRows:
         if torch._C._current_graph_task_id() != -1:
             return None
         site, now = (self._plan or self._learned)[key], self._now
+        now.has_run = True  # also where the network is called by its parts
         reason, axes, offset = site.reason, site.axes, self._offsets.random()
         if not reason and x.ndim != site.ndim:
             reason = f"its input has {x.ndim} axes, and {site.ndim} in the first pass"
         if not reason and self._expects_gradient and not torch.is_grad_enabled():
             reason = NO_GRADIENT
+        if not reason and not x.numel():
+            reason = "its batch is empty"
+        if not reason and self._has_moved(site):
+            reason = FOLDED
         if reason or axes is None:
             now.skipped[site.name] = reason
             return None
@@ -218,10 +238,19 @@ class SiteRows:
                 now.skipped[site.name] = f"it turns {list(shape)} into {list(y.shape)}"
                 return
             after = self._rows_of(y, axes, offset)
-            positions = shape.numel() // before.numel() if self._sums(axes, x.ndim) else 1
+            positions = shape.numel() // before.numel() if self._sums(axes, site.ndim) else 1
             now.pairs.setdefault(site.name, []).append(Pair(before, after, positions))
 
         return finish
+
+    def _has_moved(self, site: Site) -> bool:
+        """Return whether samples may be elsewhere than in the first pass.
+
+        They share an axis with positions, of which inputs of another size have another number.
+        """
+        axes = site.axes
+        is_shared = axes is not None and axes.outer * axes.inner != 1
+        return self._plan is not None and is_shared and self._now.sizes != self._sizes
 
     def _sums(self, axes: Axes, ndim: int) -> bool:
         """Return whether rows are sums over positions."""
