@@ -29,7 +29,7 @@ IMAGES = 4
 # Items without any network of a cast; other tests run them.
 WITHOUT = ("fig2a", "fig2b", "fig2c", "fig3", "fig4a", "fig4b", "fig8", "fig9")
 # Items on seeds and ways of training, which only our networks have.
-ZOO_ONLY = ("fig10", "fig11", "fig19", "fig20", "table3", "beyond-population")
+ZOO_ONLY = ("fig10", "fig11", "fig19", "fig20", "table3", "beyond-population", "beyond-training")
 OPEN = [name for name in PAPERS["nonlinearity"] if name not in (*WITHOUT, *ZOO_ONLY)]
 
 
