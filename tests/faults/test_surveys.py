@@ -232,6 +232,11 @@ def test_a_claim_of_another_machine(
     )
 
 
+def listen() -> None:
+    """Heed Ctrl-C, which a shell lets the commands that it runs in the background ignore."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 # engine and signal; each costs the start of a driver, of its workers, and of their children
 ENDINGS = [("local:1", signal.SIGKILL)]
 if FULL:
@@ -254,6 +259,7 @@ def test_a_driver_that_ends_and_another_one(
         text=True,
         start_new_session=True,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        preexec_fn=listen,
     )
     wait_until_held(tmp_path)
     if engine != "local:1":  # whose only process is held
