@@ -8,8 +8,8 @@ import pytest
 
 from sigmascope.errors import FileFormatError, InputError
 from sigmascope_papers.item import FAILS, HOLDS, UNTESTED, WEAKLY
-from sigmascope_papers.nonlinearity.beyond_linearize import FILE, ITEM, draw, measure
 from sigmascope_papers.nonlinearity.tuned_curves import PUBLISHED, Curves, Point
+from sigmascope_papers.nonlinearity.waiting.beyond_linearize import FILE, ITEM, draw, measure
 from sigmascope_papers.setting import Setting
 
 

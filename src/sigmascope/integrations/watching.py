@@ -23,10 +23,10 @@ from sigmascope.errors import InputError, OptionError, ResumeError
 from sigmascope.measure.batches import Forward
 from sigmascope.measure.options import Options, SignatureOptions
 from sigmascope.measure.ranks import ranks_of
+from sigmascope.monitoring.arguments import AUTO
 from sigmascope.monitoring.health import Thresholds
 from sigmascope.monitoring.loggers import Reporter, loggers_from
 from sigmascope.monitoring.monitor import (
-    AUTO,
     PREFIX,
     Monitor,
     TrainingWarning,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 import time
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -17,24 +16,30 @@ from torch import nn
 
 from sigmascope.capture.guard import is_replicated, randomness_kept, unwrapped
 from sigmascope.capture.sharded import original_class
-from sigmascope.checks import check_choice, check_whole, options_from, renamed
-from sigmascope.errors import InputError, InputTypeError, NetworkError, OptionError
-from sigmascope.measure.batches import Forward, batches_of
+from sigmascope.checks import check_whole, options_from
+from sigmascope.errors import InputError, NetworkError
+from sigmascope.measure.batches import Forward
 from sigmascope.measure.options import Options, SignatureOptions
 from sigmascope.measure.ranks import ranks_of
 from sigmascope.measure.result import Signature
 from sigmascope.measure.signature import signature
+from sigmascope.monitoring.arguments import (
+    AUTO,
+    check_names,
+    checked_budget,
+    checked_every,
+    checked_limits,
+    checked_probe,
+)
 from sigmascope.monitoring.health import Event, Thresholds, events_of
 from sigmascope.monitoring.loggers import Reporter, loggers_from
 from sigmascope.monitoring.schedule import SharedSchedule
 from sigmascope.monitoring.track import Entry, Track, entry_of
 from sigmascope.store import check_identity
 
-AUTO = "auto"
 MOST = 64  # batches of a probe
 PREFIX = "sigmascope/"
 FINISHED, STOPPED = "finished", "stopped by {}"  # how a track ends
-OWN = ("every", "budget", "log", "warn", "file", "forward")
 UNMEASURED = (
     "this was raised while a monitor measured its probe; pass batches that the network takes"
 )
@@ -96,13 +101,13 @@ class Monitor:
         forward: Forward | None = None,
         **changes: Unpack[SignatureOptions],
     ) -> None:
-        self._every = _checked_every(every)
-        self._budget = _checked_budget(budget)
+        self._every = checked_every(every)
+        self._budget = checked_budget(budget)
         self._model = model
         self._network = inner(model)
         self._ranks = ranks_of(self._network)
         self._shared = None if self._ranks is None else SharedSchedule(self._ranks)
-        _check_names(changes)
+        check_names(changes)
         options = {"estimator": "population", **changes}
         self._options = options_from(Options, options)
         if self._options.mode == "as-is" and is_replicated(model):
@@ -110,10 +115,10 @@ class Monitor:
         self._pool: Mapping[str, Any] = {key: changes[key] for key in ("pool",) if key in changes}
         self._forward = forward
         self._reporter = Reporter(loggers_from(log), PREFIX)
-        self._limits = _checked_limits(warn)
+        self._limits = checked_limits(warn)
         self._file = None if file is None else Path(file)
         with randomness_kept():
-            self._probe = list(islice(iter(_checked_probe(probe)), MOST))
+            self._probe = list(islice(iter(checked_probe(probe)), MOST))
         self.track = _continued(
             Track(original_class(self._network).__name__, self._options), self._file
         )
@@ -311,43 +316,3 @@ def _outside() -> int:
     while frame.f_back is not None and frame.f_globals["__name__"].startswith("sigmascope."):
         level, frame = level + 1, frame.f_back
     return level
-
-
-def _check_names(changes: Mapping[str, Any]) -> None:
-    names = [*OWN, *(field.name for field in dataclasses.fields(Options))]
-    for name in renamed(changes, names):
-        check_choice("option", name, names)
-
-
-def _checked_probe(probe: object) -> Iterable[object]:
-    try:
-        batches = batches_of(probe)
-    except InputTypeError as error:
-        raise InputTypeError(
-            f"probe must be a list of batches, or one, got {type(probe).__name__}."
-        ) from error
-    if isinstance(probe, (list, tuple)) and not probe:
-        raise InputError("the probe is empty. Pass at least one batch.")
-    return batches
-
-
-def _checked_every(every: int | str) -> int | str:
-    if every == AUTO:
-        return AUTO
-    if isinstance(every, str):
-        raise OptionError(f"every must be a number of steps or 'auto', got {every!r:.80}.")
-    return check_whole("every", every, 1)
-
-
-def _checked_limits(warn: bool | Thresholds) -> Thresholds | None:
-    if isinstance(warn, Thresholds):
-        return warn
-    if not isinstance(warn, bool):
-        raise OptionError(f"warn must be True, False or sigmascope.Thresholds, got {warn!r:.80}.")
-    return Thresholds() if warn else None
-
-
-def _checked_budget(budget: float) -> float:
-    if not isinstance(budget, (int, float)) or not 0 < budget <= 1:
-        raise OptionError(f"budget must be a share above 0 and at most 1, got {budget!r:.80}.")
-    return float(budget)

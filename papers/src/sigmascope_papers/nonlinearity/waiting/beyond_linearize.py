@@ -12,7 +12,7 @@ from sigmascope.errors import InputError
 from sigmascope.figures import Drawn, new_figure, styled
 from sigmascope.figures.drawn import finished
 from sigmascope.figures.style import PAGE, add_panel_legend, look
-from sigmascope_papers.nonlinearity.items import item_of
+from sigmascope_papers.item import Item, judge_by
 from sigmascope_papers.nonlinearity.tuned_curves import (
     EPOCHS_A_LAYER,
     PUBLISHED,
@@ -110,4 +110,4 @@ def _row(network: Published, point: Point) -> dict[str, Any]:
     }
 
 
-ITEM = item_of("beyond_linearize", measure, draw, *RULES)
+ITEM = Item(measure, judge_by("nonlinearity/waiting.beyond_linearize", *RULES), draw)
