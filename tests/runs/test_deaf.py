@@ -47,6 +47,7 @@ def sleep_deaf(mark: str) -> None:
     ctypes.PyDLL(None).sleep(600)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kill", [signal.SIGINT, signal.SIGKILL], ids=["stopped", "killed"])
 def test_its_process_ends_with_the_survey(tmp_path: Path, kill: signal.Signals) -> None:
     path = tmp_path / "networks.py"
