@@ -211,10 +211,10 @@ def test_a_killed_fit_goes_on(network: nn.Sequential, tmp_path: Path) -> None:
         steps += model.training
         if steps == 30:  # of 22 in an epoch
             steps += 1
-            raise Stop
+            raise Stop("in the second epoch")
         return model(batch[0])
 
-    with pytest.raises(Stop):
+    with pytest.raises(Stop, match="in the second epoch"):
         fit(network, data(), **QUICK, folder=tmp_path, forward=forward)
     assert {".tune-2.checkpoint", "plan.json"} <= files(tmp_path).keys()
     assert "linearization.json" not in files(tmp_path)

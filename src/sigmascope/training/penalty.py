@@ -159,7 +159,7 @@ class AffinityPenalty:
     @property
     def skipped(self) -> dict[str, str]:
         """The chosen sites that had no score in the last context, each with the reason."""
-        flat = "its inputs or its outputs do not vary"
+        flat = "its inputs or its outputs do not vary, or are not finite"
         return {**{name: flat for name, one in self._read() if math.isnan(one)}, **self._skipped}
 
     def state_dict(self) -> dict[str, Any]:
