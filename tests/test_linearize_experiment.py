@@ -237,8 +237,32 @@ def test_a_lost_file_is_made_again_only_where_it_is_needed(load: Any, tmp_path: 
     assert experiment.planned(wanted, again, options) == []
     wanted = experiment.wanted(["vgg16"], ["train", "curves"], [0])
     stages = [job.stage for job in experiment.planned(wanted, again, options)]
-    assert stages == ["train", "rank", "teacher", "curve", "curve", "curve", "control"]
+    assert stages == ["train", "teacher", "control", "rank", "curve", "curve", "curve"]
     assert not experiment.ready(wanted[1], options)
+
+
+def test_rows_of_other_weights_do_not_replace_each_other(load: Any) -> None:
+    experiment = load("experiment")
+    row = {"key": "train/vgg16/0", "origin": "a", "test": 1.0}
+    assert experiment._beside(None, row) == row
+    assert experiment._beside(row, row | {"test": 2.0}) == row | {"test": 2.0}
+    other = experiment._beside(row, row | {"origin": "b"})
+    assert (other["key"], other["repeated"]) == ("train/vgg16/0/b", True)
+
+
+@pytest.mark.parametrize(("ease", "shares"), [(1, [0, 0.5, 1, 1]), (3, [0, 0.875, 1, 1])])
+def test_activations_fade_by_a_power_of_time(
+    load: Any, training: ModuleType, ease: float, shares: list[float]
+) -> None:
+    recipe = load("networks").Recipe(4, 0.0, batch=24, fade=0.5, ease=ease)
+    made, share = training.linearized(small(), ["2"], MAPS)
+    started = training.Training(made, recipe, images(training), seed=0, share=share)
+    seen = []
+    for step in range(4):
+        started.step = step
+        started._fade()
+        seen.append(float(share))
+    assert seen == shares
 
 
 @pytest.mark.slow

@@ -108,17 +108,17 @@ def wanted(networks: Iterable[str], stages: Iterable[str], seeds: Iterable[int])
     if "train" in asked:
         jobs += [Job("train", *pair) for pair in pairs]
     if "curves" in asked:
-        for network, seed in pairs:
-            jobs += [Job("curve", network, seed, n) for n in reversed(PLANS[network].removed)]
+        for network, seed in sorted(pairs, key=lambda pair: pair[1]):  # whole units first
             jobs.append(Job("control", network, seed))
+            jobs += [Job("curve", network, seed, n) for n in reversed(PLANS[network].removed)]
     if "untuned" in asked:
         jobs += [Job("untuned", *pair) for pair in pairs]
     if "tuned" in asked:
         jobs += [
-            Job("tuned", network, seed, n)
+            Job("tuned", network, seed, PLANS[network].removed[place])
+            for place in (1, 2, 0)  # what takes long for all units before the next number
             for network, seed in pairs
             if network in TUNED
-            for n in PLANS[network].removed
         ]
     return jobs
 
@@ -158,11 +158,24 @@ def work(connection: Connection, options: Options) -> None:
         try:
             for row in STAGES[job.stage](job, bench, done):
                 connection.send(("row", row))
+            if options.device == "cuda":
+                torch.cuda.empty_cache()  # others share the device
             connection.send(("free", "done"))
         except OutOfTime:
             connection.send(("free", "stopped"))
         except Exception:
             connection.send(("free", traceback.format_exc()))
+
+
+def _beside(held: Row | None, row: Row) -> Row:
+    """Return a row that leaves the one with its key in place, if that tells of other weights.
+
+    A training is repeated where its file is lost. On a GPU it ends at other weights, and the rows
+    of the first ones stay what they are.
+    """
+    if held is None or held.get("origin") == row.get("origin"):
+        return row
+    return row | {"key": f"{row['key']}/{row['origin']}", "repeated": True}
 
 
 def _end_with_parent() -> None:
@@ -214,7 +227,7 @@ class Pool:
             del self.doing[connection]
             return
         if kind == "row":
-            self.journal.add(content)
+            self.journal.add(_beside(self.journal.rows.get(content["key"]), content))
             return
         self.doing[connection] = None
         if content is not None:
@@ -258,6 +271,7 @@ def run(args: argparse.Namespace) -> None:
     stages = chosen(args.stage, PUBLIC, "--stage")
     options = Options(args.data, args.scratch, args.device, args.epochs, args.tune)
     options = replace(options, narrow=args.narrow, images=args.images, deadline=deadline)
+    options = replace(options, compiled=args.compiled)
     args.scratch.mkdir(parents=True, exist_ok=True)
     journal = Journal(args.out / "journal.jsonl", args.scratch / "journal.jsonl")
     if "penalized" in stages:
@@ -304,6 +318,7 @@ def main(arguments: list[str] | None = None) -> None:
     runs.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     runs.add_argument("--narrow", action="store_true", help="tiny networks, one epoch: a trial")
     runs.add_argument("--images", type=int, help="train on the first so many: a trial")
+    runs.add_argument("--compiled", action="store_true", help="train with torch.compile")
     tables = commands.add_parser("summary")
     tables.add_argument("out", type=Path)
     tables.add_argument("--points", type=Path, help="a file to write for `beyond-linearize`")

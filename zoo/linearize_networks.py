@@ -103,6 +103,7 @@ class Recipe:
     distill: float = 0.0  # the share of the loss that compares with the original network
     temperature: float = 4.0
     fade: float = 0.0  # the share of the steps in which activations turn into affine maps
+    ease: float = 1.0  # the power of time with which what is left of an activation goes to zero
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ PLANS = {
         grid=(2, 4, 6, 8, 10, 12, 14),
     ),
     "vgg16": Plan(
-        *(15, replace(SGD, epochs=35, rate=0.1, clip=2.0), SGD_TUNE),
+        *(15, replace(SGD, epochs=60, rate=0.1, clip=2.0), SGD_TUNE),
         *(93.50, (8, 12, 14), (93.61, 91.46, 90.38), (0.0, 1.0, 2.5)),
         grid=(2, 4, 6, 8, 10, 12, 14),
     ),

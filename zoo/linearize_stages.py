@@ -102,6 +102,7 @@ class Bench:
         name = f"{job.label}-{training.recipe.epochs:g}{changes}.partial"
         partial = self.options.scratch / name
         torch.backends.cudnn.benchmark = True
+        torch.backends.cudnn.benchmark_limit = 4  # the search for kernels took 20 s for MobileNetV2
         try:
             training.run(
                 deadline=self.options.deadline if resumable else math.inf,
@@ -116,7 +117,8 @@ def train(job: Job, bench: Bench, done: set[str]) -> Iterator[Row]:
     model, recipe = bench.build(job), PLANS[job.network].train
     if bench.options.narrow:
         recipe = replace(recipe, epochs=3, batch=NARROW_BATCH)
-    training = Training(model, recipe, bench.train, seed=job.seed)
+    compiled = bench.options.compiled
+    training = Training(model, recipe, bench.train, seed=job.seed, compiled=compiled)
     bench.trained(job, training)
     path = product(job, bench.options)
     assert path is not None
@@ -179,6 +181,7 @@ def tuned_point(
     maps = Selection(**bench.read(job, "rank")).maps if sites else {}
     made, share = linearized(model, sites, maps)
     options: dict[str, Any] = {"seed": TUNE_SEED + job.seed, "teacher": told}
+    options["compiled"] = bench.options.compiled and job.stage != "tuned"  # too short to pay
     training = Training(made, recipe, bench.train, share=share if sites else None, **options)
     bench.trained(job, training, resumable=job.stage != "tuned")
     return made, training, origin

@@ -105,7 +105,7 @@ def starts_table(rows: list[Row]) -> list[str]:
     lines += ["|---|---|---:|---|---|---|---|"]
     groups: dict[tuple[str, str, float], list[Row]] = defaultdict(list)
     for row in rows:
-        if row["stage"] in ("train", "control"):
+        if row["stage"] in ("train", "control") and not row.get("repeated"):
             groups[row["network"], row["stage"], row["epochs"]].append(row)
     for (network, stage, epochs), held in groups.items():
         held.sort(key=lambda row: row["seed"])

@@ -129,6 +129,7 @@ class Training:
         seed: of the views.
         teacher: (epochs, n, classes), the logits of the original for these views; None without.
         share: of the activations that fade; None if there are none.
+        compiled: whether torch.compile fuses what lies between the convolutions.
     """
 
     def __init__(
@@ -140,10 +141,14 @@ class Training:
         seed: int,
         teacher: Tensor | None = None,
         share: Tensor | None = None,
+        compiled: bool = False,
     ) -> None:
         self.device = images.labels.device
         self.on_gpu = self.device.type == "cuda"
         self.model = model.to(memory_format=torch.channels_last)
+        if compiled:
+            torch._dynamo.reset()  # the last network counts as another version of this one
+        self.forward: Any = torch.compile(self.model) if compiled else self.model
         self.recipe, self.images, self.seed, self.share = recipe, images, seed, share
         self.teacher = None if recipe.distill == 0 else teacher
         self.fading = [one for one in model.modules() if isinstance(one, Fading)]
@@ -173,7 +178,7 @@ class Training:
         with torch.autocast(
             self.device.type, torch.bfloat16, cache_enabled=False, enabled=self.on_gpu
         ):
-            logits = self.model(x).float()
+            logits = self.forward(x).float()
         loss = F.cross_entropy(logits, labels, label_smoothing=self.recipe.smoothing)
         if self.teacher is not None:
             heat, share = self.recipe.temperature, self.recipe.distill
@@ -196,7 +201,7 @@ class Training:
         if self.share is None:
             return False
         faded = self.step / (self.recipe.fade * self.steps) if self.recipe.fade else 1.0
-        self.share.fill_(min(1.0, faded))
+        self.share.fill_(1 - max(0.0, 1 - faded) ** self.recipe.ease)
         was, now = all(one.is_done for one in self.fading), faded >= 1
         for one in self.fading:
             one.is_done = now

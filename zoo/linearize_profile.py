@@ -1,0 +1,94 @@
+"""What a training step of the linearize experiment costs on a GPU, and where the time goes:
+
+    python zoo/linearize_profile.py mobilenetv2 swin
+
+For each network the time of a step of 256 images, captured and replayed, eager and with
+torch.compile, its epoch of 45,000 images, and the kernels that take most of the eager step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import Counter
+
+import torch
+from linearize_networks import NETWORKS, PLANS
+from linearize_training import Images, Training, Views
+from torch.profiler import ProfilerActivity, profile
+
+from sigmascope.training.cuda_graph import Step
+
+IMAGES, STEPS, SHOWN, EPOCH = 4096, 30, 16, 45_000
+
+
+def started(name: str, *, compiled: bool) -> tuple[Training, list[tuple[torch.Tensor, ...]]]:
+    """Return a training on random images, and the inputs of its steps."""
+    torch.manual_seed(0)
+    device = torch.device("cuda")
+    pixels = torch.randn(IMAGES, 3, 32, 32, device=device)
+    images = Images.of(pixels, torch.randint(0, 10, (IMAGES,), device=device))
+    recipe = PLANS[name].train
+    training = Training(NETWORKS[name]().to(device), recipe, images, seed=0, compiled=compiled)
+    training.model.train()
+    training.rate.fill_(0.01)
+    views = Views.of(IMAGES, 0, 0, device)
+    return training, [(*one, one[0]) for one in views.batches(recipe.batch, whole=True)]
+
+
+def timed(name: str, *, compiled: bool) -> str:
+    """Return a row: the time of a captured step."""
+    began = time.perf_counter()
+    training, inputs = started(name, compiled=compiled)
+    step = Step(training._run, training._changed)
+    for one in inputs[:4]:
+        step(*one)
+    torch.cuda.synchronize()
+    ready = time.perf_counter() - began
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    begin.record()
+    for number in range(STEPS):
+        step(*inputs[number % len(inputs)])
+    end.record()
+    torch.cuda.synchronize()
+    ms = begin.elapsed_time(end) / STEPS
+    epoch = ms / 1e3 * (EPOCH // len(inputs[0][0]))
+    way = "compiled" if compiled else "eager"
+    return f"| {name} | {way} | {ms:.2f} | {epoch:.2f} | {ready:.0f} |"
+
+
+def kernels(name: str) -> str:
+    """Return the kernels that take most of an eager step, in Markdown."""
+    training, inputs = started(name, compiled=False)
+    for one in inputs[:3]:
+        training._run(*one)
+    torch.cuda.synchronize()
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        training._run(*inputs[3])
+        torch.cuda.synchronize()
+    ms, count = Counter[str](), Counter[str]()
+    for event in seen.events():
+        ms[event.name[:100]] += event.device_time_total / 1e3
+        count[event.name[:100]] += 1
+    head = f"\n{name}: {sum(count.values())} kernels, {sum(ms.values()):.2f} ms\n"
+    rows = [f"| {ms[one]:.3f} | {count[one]} | {one} |" for one, _ in ms.most_common(SHOWN)]
+    return "\n".join([head, "| ms | number | kernel |", "|---:|---:|---|", *rows])
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("networks", nargs="+", choices=NETWORKS)
+    names = parser.parse_args(arguments).networks
+    torch.backends.cudnn.benchmark, torch.backends.cudnn.benchmark_limit = True, 4
+    print("| network | | ms a step | s an epoch | ready after, s |\n|---|---|---:|---:|---:|")
+    for name in names:
+        for compiled in (False, True):
+            print(timed(name, compiled=compiled), flush=True)
+    for name in names:
+        print(kernels(name), flush=True)
+
+
+if __name__ == "__main__":
+    main()
