@@ -128,6 +128,16 @@ class Plan:
 # removed, after 125 steps of 64 images at rate 0.01, fading over half of them, one seed: 82.0 % of
 # 1,000 test images (standard error 1.2), 80.0 % without fading, 80.0 % with labels only; 76.8 %
 # with labels only, without fading, at rate 0.05; 37 % with fading at rate 0.1, 9 removed.
+#
+# The first runs (`zoo/linearize/tried`, 35 epochs of training) missed what is asked of VGG-16 and
+# MobileNetV2: they started 1.4 points below the published accuracy, and drops were 0.5, 4.0 and 5.1
+# for VGG-16 after 16 epochs, 5.0 for MobileNetV2 without 30 after 10. With 60 epochs VGG-16 starts
+# at 93.0 %. In the last tenth of the fading the loss doubled, and it still fell at the end: so what
+# is left of an activation goes to zero like the third power of time, and the tuning is longer. On
+# a CPU, `linearize_pilot.py vgg16:1` with 12 of 14 removed, 5,000 images and 3,000 held out
+# (standard error 0.8): 75.9 % as before, 77.0 % with ease=3 (77.2 % at three times the rate), 76.7
+# % without fading; with ease=3 76.8 % with half of the loss from labels, 74.4 % with all of it, 75.4
+# % at temperature 1.
 SGD = Recipe(epochs=20, rate=0.2)
 SGD_TUNE = Recipe(epochs=16, rate=0.03, warm=0.1, clip=2.0, distill=0.9, fade=0.4)
 ADAM = Recipe(*(32, 1e-3, 256, "adamw"), decay=0.05, warm=0.1, smoothing=0.1, clip=1.0)
@@ -138,12 +148,12 @@ PLANS = {
         grid=(2, 4, 6, 8, 10, 12, 14),
     ),
     "vgg16": Plan(
-        *(15, replace(SGD, epochs=60, rate=0.1, clip=2.0), SGD_TUNE),
+        *(15, replace(SGD, epochs=60, rate=0.1, clip=2.0), replace(SGD_TUNE, epochs=20, ease=3)),
         *(93.50, (8, 12, 14), (93.61, 91.46, 90.38), (0.0, 1.0, 2.5)),
         grid=(2, 4, 6, 8, 10, 12, 14),
     ),
     "mobilenetv2": Plan(
-        *(35, replace(SGD, epochs=35), replace(SGD_TUNE, epochs=10)),
+        *(35, replace(SGD, epochs=60), replace(SGD_TUNE, epochs=16, ease=3)),
         *(93.65, (16, 24, 30), (92.45, 90.44, 87.19), (0.5, 1.5, 4.0)),
         grid=(4, 8, 12, 16, 20, 24, 30),
     ),
