@@ -136,8 +136,8 @@ class Plan:
 # is left of an activation goes to zero like the third power of time, and the tuning is longer. On
 # a CPU, `linearize_pilot.py vgg16:1` with 12 of 14 removed, 5,000 images and 3,000 held out
 # (standard error 0.8): 75.9 % as before, 77.0 % with ease=3 (77.2 % at three times the rate), 76.7
-# % without fading; with ease=3 76.8 % with half of the loss from labels, 74.4 % with all of it, 75.4
-# % at temperature 1.
+# % without fading; with ease=3 76.8 % with half of the loss from labels, 74.4 % with all of it,
+# 75.4 % at temperature 1.
 SGD = Recipe(epochs=20, rate=0.2)
 SGD_TUNE = Recipe(epochs=16, rate=0.03, warm=0.1, clip=2.0, distill=0.9, fade=0.4)
 ADAM = Recipe(*(32, 1e-3, 256, "adamw"), decay=0.05, warm=0.1, smoothing=0.1, clip=1.0)
