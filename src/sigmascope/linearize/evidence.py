@@ -17,25 +17,14 @@ from sigmascope.linearize.applying import install
 from sigmascope.linearize.collecting import ActivationCall
 from sigmascope.linearize.data import Data
 from sigmascope.linearize.maps import Affine, Identity
+from sigmascope.linearize.score import Score
 from sigmascope.linearize.sums import PairSums, explained
+from sigmascope.linearize.wide import scores_in_blocks, width_of
 from sigmascope.measure.batches import place_of
 from sigmascope.measure.signature import signature
 
 Values = tuple[Tensor, Tensor]
 """The scale (c,) or matrix (c, c), and the shift (c,), of a map in float64."""
-
-
-@dataclass(frozen=True)
-class Score:
-    """The affinity score of an activation call with its 95 % interval.
-
-    NaN, with a `reason`, where there is none.
-    """
-
-    score: float = math.nan
-    low: float = math.nan
-    high: float = math.nan
-    reason: str = ""
 
 
 @dataclass
@@ -62,9 +51,12 @@ class Evidence:
     _scores: dict[str, list[Score]] = field(default_factory=dict)
 
     def scores(self, samples: Literal["batch", "positions"]) -> list[Score]:
-        """Return the population score of each call, every position a sample, or pooled."""
+        """Return the population score of each call, every position a sample, or pooled.
+
+        Where the samples are too few for the channels of a call, they are scored in blocks.
+        """
         if samples not in self._scores:
-            self._scores[samples] = self._measured(samples)
+            self._scores[samples] = self._with_blocks(self._measured(samples), samples)
         return self._scores[samples]
 
     def _measured(self, samples: Literal["batch", "positions"]) -> list[Score]:
@@ -89,6 +81,25 @@ class Evidence:
         }
         missing = Score(reason="it was not measured")
         return [scores.get(call.key, missing) for call in self.calls]
+
+    def _with_blocks(
+        self, scores: list[Score], samples: Literal["batch", "positions"]
+    ) -> list[Score]:
+        """Return the scores, with those of blocks where calls have too many channels."""
+        widths = {
+            call.key: width_of(call.channels, self._rows(call, samples))
+            for call, score in zip(self.calls, scores, strict=True)
+            if math.isnan(score.score) and call.axis is not None
+        }
+        widths = {key: width for key, width in widths.items() if width}
+        if not widths:
+            return scores
+        found = scores_in_blocks(self.network, self.data, widths, self.calls, samples)
+        return [found.get(call.key, score) for call, score in zip(self.calls, scores, strict=True)]
+
+    def _rows(self, call: ActivationCall, samples: Literal["batch", "positions"]) -> int:
+        positions = call.elements // call.channels if samples == "batch" else 1
+        return self.sums[call.key].count // max(1, positions)
 
     @functools.cached_property
     def loss(self) -> float:

@@ -194,6 +194,7 @@ def _planned(call: ActivationCall, ranking: Ranking, count: int) -> PlannedSite:
         fit=entry.fit if entry else nan,
         rank=rank,
         chosen=0 < rank <= count,
+        blocks=entry.score.blocks if entry else 1,
     )
 
 

@@ -41,6 +41,8 @@ class PlannedSite(ActivationCall):
         fit: R² of the map: the share of the variance of the output that it explains.
         rank: from 1, the first to be replaced; 0 for a site that is not ranked.
         chosen: whether it is replaced.
+        blocks: 1, or where the samples are too few for all channels at once, the number of blocks
+            of channels whose mean score `score` is.
     """
 
     score: float
@@ -50,6 +52,7 @@ class PlannedSite(ActivationCall):
     fit: float
     rank: int
     chosen: bool
+    blocks: int
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -200,6 +203,13 @@ class Plan(Tabular):
             f"{self.by}: {self.meaning or 'a criterion of your own'}; {self.samples} "
             f"sample{'s' * (self.samples != 1)}",
         ]
+        split = [site.name for site in self.sites if site.blocks > 1]
+        if split:
+            others = f" and {len(split) - 2} more" if len(split) > 2 else ""
+            notes.append(
+                f"≈ {', '.join(split[:2])}{others}: too few samples for so many channels, which are "
+                "scored in blocks"
+            )
         reasons = [f"{site.name} stays: {site.reason}" for site in self.sites if site.reason]
         more = [f"and {len(reasons) - LISTED} more"] if len(reasons) > LISTED else []
         return [*notes, *reasons[:LISTED], *more]
@@ -215,6 +225,7 @@ MAPS_IN_WORDS = {
 def _with_interval(site: PlannedSite) -> str:
     if math.isnan(site.score):
         return "–"
+    score = "≈ " * (site.blocks > 1) + number(site.score)
     if math.isnan(site.low):
-        return number(site.score)
-    return f"{number(site.score)} [{number(site.low)}, {number(site.high)}]"
+        return score
+    return f"{score} [{number(site.low)}, {number(site.high)}]"

@@ -22,7 +22,8 @@ from sigmascope.linearize.collecting import (
 )
 from sigmascope.linearize.criteria import Criterion, ranked
 from sigmascope.linearize.data import Data
-from sigmascope.linearize.evidence import Evidence, Score, Values, fitted, module_of, shared_copy
+from sigmascope.linearize.evidence import Evidence, Values, fitted, module_of, shared_copy
+from sigmascope.linearize.score import Score
 
 OWN = "Perhaps it looks at its own modules; leave such sites out by sites=..."
 
