@@ -207,8 +207,8 @@ class Plan(Tabular):
         if split:
             others = f" and {len(split) - 2} more" if len(split) > 2 else ""
             notes.append(
-                f"≈ {', '.join(split[:2])}{others}: too few samples for so many channels, which are "
-                "scored in blocks"
+                f"≈ {', '.join(split[:2])}{others}: too few samples for so many channels, which "
+                "are scored in blocks"
             )
         reasons = [f"{site.name} stays: {site.reason}" for site in self.sites if site.reason]
         more = [f"and {len(reasons) - LISTED} more"] if len(reasons) > LISTED else []
