@@ -29,6 +29,7 @@ BENCHMARKS = {
     "stitching-cpu": "stitching",
     "penalty-cpu": "penalty",
     "folding-cpu": "folding",
+    "language-models-cpu": "language_models",
     "resnet50-cuda": "resnet50",
     "signature-cuda": "signature",
     "overhead-cuda": "overhead",
@@ -37,6 +38,7 @@ BENCHMARKS = {
     "stitching-cuda": "stitching",
     "penalty-cuda": "penalty",
     "folding-cuda": "folding",
+    "language-models-cuda": "language_models",
 }
 
 

@@ -91,6 +91,34 @@ def test_a_headline_is_as_good_as_its_worst_evidence() -> None:
     assert headlines([outcome("fig3", good)]) == {}  # no evidence, no headline
 
 
+def test_a_headline_that_fails_says_what_is_in_doubt(tmp_path: Path) -> None:
+    split = "activations at the end of a block score above"
+    checks = [Check(f"{split} those inside", "", "", verdict) for verdict in (FAILS, HOLDS)]
+    bad, good = (next(iter(headlines([outcome("fig7", [one])]).values()))[0] for one in checks)
+    assert (bad.verdict, bad.doubt) == (FAILS, WORDS["claim"])
+    assert (good.verdict, good.doubt) == (HOLDS, "")
+    failed = outcome("fig7", checks[:1])
+    text = write_gallery([failed], tmp_path / "g.md", pictures=tmp_path).read_text(encoding="utf-8")
+    assert "| ✗ does not hold (in doubt: the claim) | [fig7]" in text
+    assert "main claim ✗ does not hold (in doubt: the claim), 0 of 1 claims hold |" in text
+
+
+def test_the_links_of_the_gallery_lead_somewhere() -> None:
+    text = GALLERY.read_text(encoding="utf-8")
+    headings = [
+        re.sub(r"\\(.)", r"\1", one) for one in re.findall(r"^## (.*)$", text, re.MULTILINE)
+    ]
+    # as GitHub names them: lower case, blanks become hyphens, other punctuation goes
+    kept = ["".join(c for c in one.lower() if c.isalnum() or c in "-_ ") for one in headings]
+    anchors = {one.replace(" ", "-") for one in kept}
+    links = set(re.findall(r"\]\(#([^)]*)\)", text))
+    assert len(links) > 50
+    assert links <= anchors
+    pictures = re.findall(r"\]\((gallery/[^)]*)\)", text)
+    assert len(pictures) > 50
+    assert all((GALLERY.parent / one).is_file() for one in pictures)
+
+
 def test_a_failure_of_other_networks_is_not_explained_by_ours() -> None:
     failed = Check("residual networks have two modes", "2 in each", "1", FAILS)
     assert outcome("fig7", [failed]).doubt(failed) == WORDS["claim"]

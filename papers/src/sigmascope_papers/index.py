@@ -78,6 +78,7 @@ def _write(
     environment.globals |= {
         "marked": _marked,
         "counted": _counted,
+        "doubted": _doubted,
         "anchor": _anchor,
         "kind": lambda verdict: _badge(verdict)[0],
     }
@@ -99,13 +100,17 @@ def _count(outcomes: Sequence[Outcome]) -> str:
 def _counted(one: Outcome) -> str:
     """Return what is said of an item, with the sign of the verdict on its main claim."""
     verdict = UNTESTED if one.main is None else one.main.verdict
-    return one.counted.replace(verdict, _marked(verdict), 1)
+    doubt = "" if one.main is None else one.doubt(one.main)
+    return one.counted.replace(verdict, _doubted(verdict, doubt), 1)
 
 
 def _judged(one: Outcome, check: Check) -> str:
     """Return the verdict on a claim and, where it does not hold, what is in doubt."""
-    doubt = one.doubt(check)
-    return _marked(check.verdict) + (f" (in doubt: {doubt})" if doubt else "")
+    return _doubted(check.verdict, one.doubt(check))
+
+
+def _doubted(verdict: str, doubt: str) -> str:
+    return _marked(verdict) + (f" (in doubt: {doubt})" if doubt else "")
 
 
 def _cited(evidence: Sequence[Evidence]) -> str:

@@ -101,6 +101,12 @@ class Headline:
         verdicts = [one.check.verdict for one in (*self.zoo, *self.real)]
         return min(verdicts, key=_WORST_FIRST.__getitem__, default=UNTESTED)
 
+    @property
+    def doubt(self) -> str:
+        """What the failures among the evidence put in doubt; empty where nothing fails."""
+        found = [one.outcome.doubt(one.check) for one in (*self.zoo, *self.real)]
+        return "; ".join(dict.fromkeys(word for word in found if word))
+
 
 def headlines(outcomes: Sequence[Outcome]) -> dict[str, list[Headline]]:
     """Return paper -> its headline claims whose evidence is among the outcomes."""
