@@ -8,6 +8,7 @@ DEV     := $(VENV)/.dev
 REAL    := $(VENV)/.real
 BENCH   := $(VENV)/.bench
 AUDIT   := $(VENV)/.audit
+DOCS    := $(VENV)/.docs
 FAULTS  := $(VENV)/faults.jsonl
 JOURNAL := $(VENV)/audit.jsonl
 PROOFS  := $(VENV)/real-networks.jsonl
@@ -27,7 +28,7 @@ avx2      := MKL_ENABLE_INSTRUCTIONS=AVX2 ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CP
              OPENBLAS_CORETYPE=Zen
 
 .PHONY: help demo check lint test test-thorough test-portable test-real test-real-all test-faults test-gpu audit bench gallery \
-        format clean browser
+        docs format clean browser
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -75,6 +76,11 @@ bench: $(BENCH) ## time against the textbook pipelines
 gallery: $(DEV) ## reproduce every figure and table, and write docs/gallery.md
 	$(BIN)/python papers/gallery.py
 
+docs: $(DOCS) browser ## build the documentation site into build/docs and check it: 6 min, no network
+	DOCS_WORKERS=$(WORKERS) OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q \
+	  -j $(WORKERS) docs build/docs
+	$(BIN)/python docs/check.py build/docs
+
 format: $(DEV) ## sort imports, mend what can be mended, lay out the code
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
@@ -118,4 +124,9 @@ $(BENCH): $(DEV)
 $(AUDIT): $(DEV) audit/requirements.txt
 	@mv $(DEV) $(STARTED)
 	@$(INSTALL) --no-deps -r audit/requirements.txt
+	@mv $(STARTED) $(DEV) && touch $@
+
+$(DOCS): $(DEV)
+	@mv $(DEV) $(STARTED)
+	@$(INSTALL) -e '.[docs]'
 	@mv $(STARTED) $(DEV) && touch $@
