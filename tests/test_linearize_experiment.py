@@ -31,6 +31,8 @@ PARTS = (
     "stages",
     "summary",
     "training",
+    "views",
+    "workshop",
 )
 SCRIPTS = ("train", "trainer", "recipes", "objectives", "linearize_training")
 SCRIPTS += tuple(f"linearize_{part}" for part in PARTS)
@@ -144,6 +146,39 @@ def test_a_training_that_was_stopped_goes_on(
     for one, other in zip(third.model.parameters(), whole.model.parameters(), strict=True):
         assert torch.equal(one, other)
     assert not (tmp_path / "partial").exists()
+
+
+@pytest.mark.parametrize("backend", ["", pytest.param("aot_eager", marks=pytest.mark.thorough)])
+def test_a_workshop_trains_as_single_trainings_do(
+    training: ModuleType, load: Any, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twice the same from scratch, then without an activation, then as it was: nothing is left."""
+    held = images(training)
+    first = load("networks").Recipe(2, 0.05, batch=8)
+    then = replace(first, fade=0.6, distill=0.5, clip=1.0)
+    told = training.answers(small().eval(), held, seed=7, epochs=2)
+    workshop = load("workshop").Workshop(small(), MAPS, first, held, backend=backend)
+    state = {name: value.clone() for name, value in small().state_dict().items()}
+    for recipe, sites in ((first, []), (then, ["2"]), (first, []), (then, [])):
+        made, share = training.linearized(small(), sites, MAPS)
+        alone = training.Training(
+            made, recipe, held, seed=7, teacher=told, share=share if sites else None
+        )
+        alone.run()
+        again = workshop.begin(state, recipe, seed=7, sites=sites, maps=MAPS, teacher=told)
+        again.run()
+        assert again.losses == pytest.approx(alone.losses, abs=1e-4)
+        found = workshop.finished(small(), sites, MAPS)
+        for name, value in alone.model.state_dict().items():
+            torch.testing.assert_close(found.state_dict()[name], value, rtol=1e-4, atol=1e-5)
+
+
+def test_a_workshop_refuses_weights_of_another_network(training: ModuleType, load: Any) -> None:
+    recipe = load("networks").Recipe(2, 0.05, batch=8)
+    workshop = load("workshop").Workshop(small(), MAPS, recipe, images(training), backend="")
+    state = {name: value for name, value in small().state_dict().items() if name != "0.bias"}
+    with pytest.raises(ValueError, match=r"weights of another network: \['0.bias'\]"):
+        workshop.begin(state, recipe, seed=0)
 
 
 def test_a_teacher_answers_to_the_views_of_the_training(training: ModuleType) -> None:
@@ -266,8 +301,13 @@ def test_activations_fade_by_a_power_of_time(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("network", ["resnet18", "swin"])
-def test_all_stages(load: Any, network: str, tmp_path: Path, monkeypatch: Any) -> None:
+@pytest.mark.parametrize(
+    ("network", "backend"),
+    [("resnet18", ""), pytest.param("swin", "aot_eager", marks=pytest.mark.thorough)],
+)
+def test_all_stages(
+    load: Any, network: str, backend: str, tmp_path: Path, monkeypatch: Any
+) -> None:
     generator = np.random.default_rng(0)
     for split, n in (("train", 120), ("test", 20)):
         labels = generator.integers(0, 10, n)
@@ -277,7 +317,7 @@ def test_all_stages(load: Any, network: str, tmp_path: Path, monkeypatch: Any) -
     jobs, stages, experiment = load("jobs"), load("stages"), load("experiment")
     plan = replace(stages.PLANS[network], grid=(2,), removed=(2, 4, 6))
     monkeypatch.setitem(stages.PLANS, network, plan)
-    options = jobs.Options(tmp_path, tmp_path, "cpu", epochs=1.0, narrow=True)
+    options = jobs.Options(tmp_path, tmp_path, "cpu", epochs=1.0, narrow=True, compile_with=backend)
     journal, bench = experiment.Journal(tmp_path / "journal.jsonl"), stages.Bench(options)
     public = ["train", "curves", "untuned", "tuned"]
     wanted = [

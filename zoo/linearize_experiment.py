@@ -274,7 +274,7 @@ def run(args: argparse.Namespace) -> None:
     stages = chosen(args.stage, PUBLIC, "--stage")
     options = Options(args.data, args.scratch, args.device, args.epochs, args.tune)
     options = replace(options, narrow=args.narrow, images=args.images, deadline=deadline)
-    options = replace(options, compiled=args.compiled)
+    options = replace(options, compile_with="inductor" if args.compiled else "")
     args.scratch.mkdir(parents=True, exist_ok=True)
     journal = Journal(args.out / "journal.jsonl", args.scratch / "journal.jsonl")
     if "penalized" in stages:
@@ -288,6 +288,8 @@ def run(args: argparse.Namespace) -> None:
         for network in networks
     ]
     plan = planned(jobs or wanted(networks, stages, seeds), journal, options)
+    if args.compiled:  # what is compiled serves one network
+        plan.sort(key=lambda job: networks.index(job.network))
     pool = Pool(plan, journal, options)
     if plan:
         pool.run(min(args.jobs, len(plan)))
@@ -321,7 +323,7 @@ def main(arguments: list[str] | None = None) -> None:
     runs.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     runs.add_argument("--narrow", action="store_true", help="tiny networks, one epoch: a trial")
     runs.add_argument("--images", type=int, help="train on the first so many: a trial")
-    runs.add_argument("--compiled", action="store_true", help="train with torch.compile")
+    runs.add_argument("--compiled", action="store_true", help="with torch.compile")
     tables = commands.add_parser("summary")
     tables.add_argument("out", type=Path)
     tables.add_argument("--points", type=Path, help="a file to write for `beyond-linearize`")

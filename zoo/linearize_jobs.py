@@ -27,7 +27,7 @@ class Options:
     tune: str = ""  # what else is changed in that recipe, such as "fade=0,rate=0.05"
     narrow: bool = False
     images: int | None = None  # training images, fewer for a trial
-    compiled: bool = False  # train with torch.compile
+    compile_with: str = ""  # the backend of torch.compile; empty for none
     deadline: float = math.inf  # in the seconds of time.monotonic
 
 

@@ -18,7 +18,8 @@ import torch
 from linearize_jobs import changed
 from linearize_networks import SGD_TUNE
 from linearize_selection import ranked
-from linearize_training import Images, Training, accuracy, answers, linearized
+from linearize_training import Training, accuracy, answers, linearized
+from linearize_views import Images
 from torch import nn
 from train import load_data
 

@@ -2,8 +2,10 @@
 
     python zoo/linearize_profile.py mobilenetv2 swin
 
-For each network the time of a step of 256 images, captured and replayed, eager and with
-torch.compile, its epoch of 45,000 images, and the kernels that take most of the eager step.
+For each network the time of a step of 256 images, captured and replayed, its epoch of 45,000
+images, and when it was ready: eager; eager while half of the activations fade; and compiled in a
+`Workshop`, where every step is of the same operators, whatever fades. Then the kernels that take
+most of the eager step and of the compiled one.
 """
 
 from __future__ import annotations
@@ -14,32 +16,52 @@ from collections import Counter
 
 import torch
 from linearize_networks import NETWORKS, PLANS
-from linearize_training import Images, Training, Views
+from linearize_selection import fitted
+from linearize_stages import WIDTHS
+from linearize_training import Training, linearized
+from linearize_views import Images, Views
+from linearize_workshop import Workshop
 from torch.profiler import ProfilerActivity, profile
 
 from sigmascope.training.cuda_graph import Step
 
 IMAGES, STEPS, SHOWN, EPOCH = 4096, 30, 16, 45_000
+WAYS = ("eager", "eager, half fades", "compiled")
 
 
-def started(name: str, *, compiled: bool) -> tuple[Training, list[tuple[torch.Tensor, ...]]]:
+def started(name: str, way: str) -> tuple[Training, list[tuple[torch.Tensor, ...]]]:
     """Return a training on random images, and the inputs of its steps."""
     torch.manual_seed(0)
     device = torch.device("cuda")
     pixels = torch.randn(IMAGES, 3, 32, 32, device=device)
     images = Images.of(pixels, torch.randint(0, 10, (IMAGES,), device=device))
-    recipe = PLANS[name].train
-    training = Training(NETWORKS[name]().to(device), recipe, images, seed=0, compiled=compiled)
+    recipe, model = PLANS[name].train, NETWORKS[name]().to(device)
+    if way == "eager":
+        training = Training(model, recipe, images, seed=0)
+    else:
+        maps = fitted(model, pixels[:WIDTHS])
+        sites = list(maps)[::2]
+        if way == "compiled":
+            workshop = Workshop(model, maps, recipe, images, backend="inductor")
+            state = {key: value.clone() for key, value in model.state_dict().items()}
+            training = workshop.begin(state, recipe, seed=0, sites=sites, maps=maps)
+        else:
+            made, share = linearized(model, sites, maps)
+            training = Training(made, recipe, images, seed=0, share=share)
+            for one in training.fading:
+                one.is_done = False
+        assert training.share is not None
+        training.share.fill_(0.5)
     training.model.train()
     training.rate.fill_(0.01)
     views = Views.of(IMAGES, 0, 0, device)
     return training, [(*one, one[0]) for one in views.batches(recipe.batch, whole=True)]
 
 
-def timed(name: str, *, compiled: bool) -> str:
+def timed(name: str, way: str) -> str:
     """Return a row: the time of a captured step."""
     began = time.perf_counter()
-    training, inputs = started(name, compiled=compiled)
+    training, inputs = started(name, way)
     step = Step(training._run, training._changed)
     for one in inputs[:4]:
         step(*one)
@@ -53,13 +75,12 @@ def timed(name: str, *, compiled: bool) -> str:
     torch.cuda.synchronize()
     ms = begin.elapsed_time(end) / STEPS
     epoch = ms / 1e3 * (EPOCH // len(inputs[0][0]))
-    way = "compiled" if compiled else "eager"
     return f"| {name} | {way} | {ms:.2f} | {epoch:.2f} | {ready:.0f} |"
 
 
-def kernels(name: str) -> str:
-    """Return the kernels that take most of an eager step, in Markdown."""
-    training, inputs = started(name, compiled=False)
+def kernels(name: str, way: str) -> str:
+    """Return the kernels that take most of a step, in Markdown."""
+    training, inputs = started(name, way)
     for one in inputs[:3]:
         training._run(*one)
     torch.cuda.synchronize()
@@ -70,7 +91,7 @@ def kernels(name: str) -> str:
     for event in seen.events():
         ms[event.name[:100]] += event.device_time_total / 1e3
         count[event.name[:100]] += 1
-    head = f"\n{name}: {sum(count.values())} kernels, {sum(ms.values()):.2f} ms\n"
+    head = f"\n{name}, {way}: {sum(count.values())} kernels, {sum(ms.values()):.2f} ms\n"
     rows = [f"| {ms[one]:.3f} | {count[one]} | {one} |" for one, _ in ms.most_common(SHOWN)]
     return "\n".join([head, "| ms | number | kernel |", "|---:|---:|---|", *rows])
 
@@ -84,10 +105,11 @@ def main(arguments: list[str] | None = None) -> None:
     torch.backends.cudnn.benchmark, torch.backends.cudnn.benchmark_limit = True, 4
     print("| network | | ms a step | s an epoch | ready after, s |\n|---|---|---:|---:|---:|")
     for name in names:
-        for compiled in (False, True):
-            print(timed(name, compiled=compiled), flush=True)
+        for way in WAYS:
+            print(timed(name, way), flush=True)
     for name in names:
-        print(kernels(name), flush=True)
+        for way in ("eager", "compiled"):
+            print(kernels(name, way), flush=True)
 
 
 if __name__ == "__main__":

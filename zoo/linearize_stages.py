@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -24,21 +24,16 @@ from linearize_jobs import (
     tune_recipe,
 )
 from linearize_networks import NARROW, NETWORKS, PLANS, Recipe
-from linearize_selection import CRITERIA, Selection, ranked
-from linearize_training import (
-    Images,
-    OutOfTime,
-    Training,
-    accuracy,
-    answers,
-    linearized,
-    save_whole,
-)
+from linearize_selection import CRITERIA, Selection, fitted, ranked
+from linearize_training import Maps, OutOfTime, Training, accuracy, answers, linearized, save_whole
+from linearize_views import Images
+from linearize_workshop import Workshop
 from torch import Tensor, nn
 from train import load_data
 
 HELD_OUT = 5000  # training images that are never trained on
 CALIBRATION = 2000  # of those, to rank and to fit maps; the others measure accuracy
+WIDTHS = 64  # of those, to learn the widths of the activations
 CURVE = "affinity"  # the criterion of the table
 TUNE_SEED = 1000  # added to the seed: the views of the tuning
 Row = dict[str, Any]
@@ -50,6 +45,7 @@ class Bench:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.kept: tuple[Job, nn.Module, str] | None = None  # the last original
+        self.workshop: tuple[str, Workshop] | None = None  # that of the last network
         data = load_data(options.data, options.device)
         order = torch.randperm(
             len(data["train_labels"]), generator=torch.Generator().manual_seed(0)
@@ -96,8 +92,45 @@ class Bench:
         """Return the accuracy in percent on `held_out` or `test`."""
         return accuracy(model, *self.parts[part], half=half)
 
-    def trained(self, job: Job, training: Training, *, resumable: bool = True) -> None:
+    def trained(
+        self,
+        job: Job,
+        model: nn.Module,
+        recipe: Recipe,
+        *,
+        seed: int,
+        sites: Sequence[str] = (),
+        maps: Maps | None = None,
+        teacher: Tensor | None = None,
+    ) -> tuple[nn.Module, Training]:
+        """Return the network trained on, without the activations at the sites, and its training."""
+        chosen, maps = list(sites), maps or {}
+        if not self.options.compile_with:
+            made, share = linearized(model, chosen, maps)
+            share = share if chosen else None
+            training = Training(made, recipe, self.train, seed=seed, teacher=teacher, share=share)
+            self._run(job, training)
+            return made, training
+        workshop = self._workshop(job, recipe)
+        training = workshop.begin(
+            model.state_dict(), recipe, seed=seed, sites=chosen, maps=maps, teacher=teacher
+        )
+        self._run(job, training)
+        return workshop.finished(model, chosen, maps), training
+
+    def _workshop(self, job: Job, recipe: Recipe) -> Workshop:
+        """Return what trains this network; it is there if the last job was about this network."""
+        if self.workshop is None or self.workshop[0] != job.network:
+            self.workshop = None  # its captured steps hold memory
+            model = self.build(job)
+            maps = fitted(model, self.parts["calibration"][0][:WIDTHS])
+            backend = self.options.compile_with
+            self.workshop = job.network, Workshop(model, maps, recipe, self.train, backend=backend)
+        return self.workshop[1]
+
+    def _run(self, job: Job, training: Training) -> None:
         """Train to the end or to the deadline."""
+        resumable = job.stage != "tuned"
         changes = self.options.tune if job.stage != "train" else ""
         name = f"{job.label}-{training.recipe.epochs:g}{changes}.partial"
         partial = self.options.scratch / name
@@ -117,9 +150,7 @@ def train(job: Job, bench: Bench, done: set[str]) -> Iterator[Row]:
     model, recipe = bench.build(job), PLANS[job.network].train
     if bench.options.narrow:
         recipe = replace(recipe, epochs=3, batch=NARROW_BATCH)
-    compiled = bench.options.compiled
-    training = Training(model, recipe, bench.train, seed=job.seed, compiled=compiled)
-    bench.trained(job, training)
+    model, training = bench.trained(job, model, recipe, seed=job.seed)
     path = product(job, bench.options)
     assert path is not None
     save_whole(model.state_dict(), path)
@@ -179,11 +210,8 @@ def tuned_point(
     """Return the original without some activations, tuned."""
     model, origin = bench.original(job)
     maps = Selection(**bench.read(job, "rank")).maps if sites else {}
-    made, share = linearized(model, sites, maps)
     options: dict[str, Any] = {"seed": TUNE_SEED + job.seed, "teacher": told}
-    options["compiled"] = bench.options.compiled and job.stage != "tuned"  # too short to pay
-    training = Training(made, recipe, bench.train, share=share if sites else None, **options)
-    bench.trained(job, training, resumable=job.stage != "tuned")
+    made, training = bench.trained(job, model, recipe, sites=sites, maps=maps, **options)
     return made, training, origin
 
 

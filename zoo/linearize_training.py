@@ -1,5 +1,5 @@
-"""Training and tuning for the experiment with linearized activations: all images on the device,
-the views of an epoch follow from seed and number, and a teacher's answers to them are kept.
+"""Training and tuning for the experiment with linearized activations: all images on the device, and
+a teacher's answers to all views of them are kept.
 """
 
 from __future__ import annotations
@@ -7,19 +7,18 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from linearize_networks import Recipe
+from linearize_views import Images, Views
 from torch import Tensor, nn
 
 from sigmascope.training.cuda_graph import Step, optimizer_tensors
 
-REACH = 4  # pixels by which an image is shifted, at most
 Maps = Mapping[str, tuple[Tensor, Tensor, int]]  # site -> scale, shift, axis of the channels
 
 
@@ -27,65 +26,28 @@ class OutOfTime(Exception):  # noqa: N818 (not an error: the run goes on later)
     """The deadline has passed; what is needed to go on is written."""
 
 
-@dataclass(frozen=True)
-class Images:
-    """Images with labels, padded so that a shifted view is a plain slice."""
-
-    padded: Tensor  # (n, 3, 40, 40), float16
-    labels: Tensor  # (n,)
-
-    @classmethod
-    def of(cls, images: Tensor, labels: Tensor) -> Images:
-        """Pad normalized images (n, 3, 32, 32)."""
-        return cls(F.pad(images.half(), (REACH,) * 4), labels)
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def view(self, chosen: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-        """Return (b, 3, 32, 32), channels last in memory, from pixels (b, 32) and (b, 32)."""
-        picked = self.padded[chosen[:, None, None], :, rows[:, :, None], columns[:, None, :]]
-        return picked.permute(0, 3, 1, 2).float()
-
-
-@dataclass(frozen=True)
-class Views:
-    """How every image is shown in one epoch, and in which order."""
-
-    order: Tensor  # (n,)
-    rows: Tensor  # (n, 32), by image
-    columns: Tensor  # (n, 32)
-
-    @classmethod
-    def of(cls, n: int, seed: int, epoch: int, device: torch.device) -> Views:
-        """Draw the views on the CPU, so that they do not depend on the device."""
-        generator = torch.Generator().manual_seed(1_000_003 * seed + epoch)
-        place = torch.randint(0, 2 * REACH + 1, (2, n, 1), generator=generator)
-        forth, flip = torch.arange(32), torch.rand(n, 1, generator=generator) < 0.5
-        columns = place[1] + torch.where(flip, forth.flip(0), forth)
-        order = torch.randperm(n, generator=generator)
-        return cls(*(one.to(device) for one in (order, place[0] + forth, columns)))
-
-    def batches(self, size: int, *, whole: bool) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Yield image numbers, rows and columns; with `whole` no batch that is smaller."""
-        end = len(self.order) // size * size if whole else len(self.order)
-        for chosen in self.order[:end].split(size):
-            yield chosen, self.rows[chosen], self.columns[chosen]
-
-
 class Fading(nn.Module):
     """Turns from an activation into an affine map of the channels as `share` goes from 0 to 1.
 
-    Parameters are rounded to the dtype of the input, so that half precision stays half.
+    Parameters are rounded to the dtype of the input, so that half precision stays half. Where a
+    flag `removed` is 0 it stays an activation, whatever the share.
     """
 
     def __init__(
-        self, activation: nn.Module, scale: Tensor, shift: Tensor, axis: int, share: Tensor
+        self,
+        activation: nn.Module,
+        scale: Tensor,
+        shift: Tensor,
+        axis: int,
+        share: Tensor,
+        *,
+        removed: Tensor | None = None,
     ) -> None:
         super().__init__()
         self.activation, self.axis, self.share = activation, axis, share
         self.scale = nn.Parameter(scale.detach().float().clone())
         self.shift = nn.Parameter(shift.detach().float().clone())
+        self.register_buffer("removed", removed, persistent=False)
         self.is_done = False
 
     def forward(self, x: Tensor) -> Tensor:
@@ -94,21 +56,30 @@ class Fading(nn.Module):
         mapped = torch.addcmul(shift, x, scale)
         if self.is_done:
             return mapped
-        return torch.lerp(self.activation(x), mapped, self.share.to(x.dtype))
+        share = self.share if self.removed is None else self.share * self.removed
+        return torch.lerp(self.activation(x), mapped, share.to(x.dtype))
+
+
+def replaced(
+    model: nn.Module, maps: Maps, build: Callable[[nn.Module, Tensor, Tensor, int], nn.Module]
+) -> nn.Module:
+    """Return a copy with another module, built from activation and map, at each site."""
+    made = copy.deepcopy(model)
+    device = next(model.parameters()).device
+    for name, (scale, shift, axis) in maps.items():
+        parent, _, leaf = name.rpartition(".")
+        new = build(made.get_submodule(name), scale.to(device), shift.to(device), axis)
+        setattr(made.get_submodule(parent), leaf, new)
+    return made
 
 
 def linearized(model: nn.Module, sites: list[str], maps: Maps) -> tuple[nn.Module, Tensor]:
     """Return a copy with fading activations at the sites, and the share, a 0-d tensor of 1."""
-    made = copy.deepcopy(model)
     share = torch.ones((), device=next(model.parameters()).device)
+    chosen = {name: maps[name] for name in sites}
+    made = replaced(model, chosen, lambda *parts: Fading(*parts, share))
     for name in sites:
-        scale, shift, axis = (
-            one.to(share.device) if isinstance(one, Tensor) else one for one in maps[name]
-        )
-        fading = Fading(made.get_submodule(name), scale, shift, axis, share)
-        fading.is_done = True
-        parent, _, leaf = name.rpartition(".")
-        setattr(made.get_submodule(parent), leaf, fading)
+        made.get_submodule(name).is_done = True
     return made, share
 
 
@@ -129,7 +100,7 @@ class Training:
         seed: of the views.
         teacher: (epochs, n, classes), the logits of the original for these views; None without.
         share: of the activations that fade; None if there are none.
-        compiled: whether torch.compile fuses what lies between the convolutions.
+        compile_with: the backend of torch.compile; empty for none.
     """
 
     def __init__(
@@ -141,24 +112,46 @@ class Training:
         seed: int,
         teacher: Tensor | None = None,
         share: Tensor | None = None,
-        compiled: bool = False,
+        compile_with: str = "",
     ) -> None:
         self.device = images.labels.device
         self.on_gpu = self.device.type == "cuda"
         self.model = model.to(memory_format=torch.channels_last)
-        if compiled:
+        self.forward: Any = self.model
+        if compile_with:
             torch._dynamo.reset()  # the last network counts as another version of this one
-        self.forward: Any = torch.compile(self.model) if compiled else self.model
-        self.recipe, self.images, self.seed, self.share = recipe, images, seed, share
-        self.teacher = None if recipe.distill == 0 else teacher
-        self.fading = [one for one in model.modules() if isinstance(one, Fading)]
+            self.forward = torch.compile(self.model, backend=compile_with)
+        self.recipe, self.images, self.share = recipe, images, share
+        # those that are removed for good become maps; those with a flag keep their operators
+        fading = (one for one in model.modules() if isinstance(one, Fading))
+        self.fading = [one for one in fading if one.removed is None]
         self.rate = torch.zeros((), device=self.device)
         self.loss = torch.zeros((), device=self.device)
         self.parameters = list(model.parameters())
         self.optimizer = self._optimizer()
-        self.batches = len(images) // recipe.batch
+        self._captured: dict[tuple[object, ...], Step] = {}
+        self.begin(recipe, seed=seed, teacher=teacher)
+
+    def begin(self, recipe: Recipe, *, seed: int, teacher: Tensor | None = None) -> None:
+        """Start anew from the weights that the network has now; the optimizer must be the same."""
+        assert (recipe.optimizer, recipe.decay) == (self.recipe.optimizer, self.recipe.decay)
+        self.recipe, self.seed = recipe, seed
+        self.teacher = None if recipe.distill == 0 else teacher
+        self.batches = len(self.images) // recipe.batch
         self.steps, self.step, self.seconds = max(1, round(recipe.epochs * self.batches)), 0, 0.0
         self.losses: list[float] = []
+        with torch.no_grad():  # in place: a captured step knows these tensors
+            for moment in optimizer_tensors(self.optimizer):
+                moment.zero_()
+
+    def _one_step(self) -> Step:
+        """Return the step, which is captured once for each form of the loss."""
+        recipe = self.recipe
+        form = (self.teacher is None, recipe.batch, recipe.smoothing, recipe.clip)
+        form += (recipe.distill, recipe.temperature)
+        if form not in self._captured:
+            self._captured[form] = Step(self._run, self._changed)
+        return self._captured[form]
 
     def _optimizer(self) -> torch.optim.Optimizer:
         decayed = [p for p in self.parameters if p.ndim > 1]
@@ -202,6 +195,8 @@ class Training:
             return False
         faded = self.step / (self.recipe.fade * self.steps) if self.recipe.fade else 1.0
         self.share.fill_(1 - max(0.0, 1 - faded) ** self.recipe.ease)
+        if not self.fading:
+            return False
         was, now = all(one.is_done for one in self.fading), faded >= 1
         for one in self.fading:
             one.is_done = now
@@ -217,18 +212,17 @@ class Training:
             self._restore(partial)
         started, before = time.monotonic(), self.seconds
         self.model.train()
-        one_step = Step(self._run, self._changed)
         while self.step < self.steps:
             epoch = self.step // self.batches
             views = Views.of(len(self.images), self.seed, epoch, self.device)
             self.loss.zero_()
             first = self.step
             for batch in views.batches(self.recipe.batch, whole=True):
-                if self._fade():  # the network runs other operators: capture them
-                    one_step = Step(self._run, self._changed)
+                if self._fade():
+                    self._captured.clear()  # the network runs other operators
                 self.rate.fill_(one_cycle(self.step / self.steps, self.recipe))
                 told = batch[0] if self.teacher is None else self.teacher[epoch][batch[0]]
-                one_step(*batch, told)
+                self._one_step()(*batch, told)
                 self.step += 1
                 if self.step == self.steps:
                     break
@@ -260,7 +254,10 @@ class Training:
             raise SystemExit(f"{path}: written with another number of epochs; remove it")
         self.model.load_state_dict(held["model"])
         for parameter, state in zip(self.parameters, held["optimizer"], strict=True):
-            self.optimizer.state[parameter] = state
+            for name, value in state.items():
+                kept = self.optimizer.state[parameter].setdefault(name, value)
+                if isinstance(kept, Tensor) and kept is not value:
+                    kept.copy_(value)  # in place: a captured step knows it
         self.step, self.seconds, self.losses = held["step"], held["seconds"], held["losses"]
 
 
