@@ -2,7 +2,8 @@
 
     python papers/gallery.py [DIR]
 
-DIR is what `sigmascope reproduce all -o DIR` wrote; without it, everything is reproduced first.
+DIR is what `sigmascope reproduce … -o DIR` wrote. Items that are not in it stay as the page has
+them, with today's descriptions. Without DIR, everything is reproduced first.
 """
 
 from __future__ import annotations
@@ -15,25 +16,28 @@ from pathlib import Path
 from PIL import Image
 
 from sigmascope_papers.index import write_gallery
+from sigmascope_papers.page import merged, read_gallery
 from sigmascope_papers.run import outcomes_in
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
+PAGE, PICTURES = DOCS / "gallery.md", DOCS / "gallery"
 WIDTH, COLORS = 1400, 256
 
 
 def main(folder: Path) -> None:
-    """Write the page and the pictures, and remove pictures of items that no longer exist."""
-    outcomes, pictures = outcomes_in(folder), DOCS / "gallery"
+    """Write the page and the new pictures, and remove pictures that no item has any more."""
+    fresh = outcomes_in(folder)
+    outcomes = merged(fresh, read_gallery(PAGE) if PAGE.is_file() else [])
+    PICTURES.mkdir(exist_ok=True)
     wanted = {f"{name}.png" for one in outcomes for name in one.figures}
-    pictures.mkdir(exist_ok=True)
-    for old in pictures.glob("*.png"):
+    for old in PICTURES.glob("*.png"):
         if old.name not in wanted:
             old.unlink()
-    for name in sorted(wanted):
+    for name in sorted(f"{name}.png" for one in fresh for name in one.figures):
         picture = Image.open(folder / name).convert("RGB")  # a page shows no more than this:
         picture.thumbnail((WIDTH, 10 * WIDTH), Image.Resampling.LANCZOS)
-        picture.quantize(COLORS, dither=Image.Dither.NONE).save(pictures / name, optimize=True)
-    print(f"Written: {write_gallery(outcomes, DOCS / 'gallery.md')}")
+        picture.quantize(COLORS, dither=Image.Dither.NONE).save(PICTURES / name, optimize=True)
+    print(f"Written: {write_gallery(outcomes, PAGE)}, with {len(fresh)} items drawn again")
 
 
 if __name__ == "__main__":

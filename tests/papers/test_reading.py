@@ -99,7 +99,7 @@ def test_a_headline_that_fails_says_what_is_in_doubt(tmp_path: Path) -> None:
     assert (good.verdict, good.doubt) == (HOLDS, "")
     failed = outcome("fig7", checks[:1])
     text = write_gallery([failed], tmp_path / "g.md", pictures=tmp_path).read_text(encoding="utf-8")
-    assert "| ✗ does not hold (in doubt: the claim) | [fig7]" in text
+    assert "| ✗ does not hold (in doubt: the claim) | ✗ [fig7]" in text
     assert "main claim ✗ does not hold (in doubt: the claim), 0 of 1 claims hold |" in text
 
 

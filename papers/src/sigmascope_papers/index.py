@@ -82,8 +82,9 @@ def _write(
         "anchor": _anchor,
         "kind": lambda verdict: _badge(verdict)[0],
     }
-    title, _, introduction = _page("introduction.txt").strip().partition("\n")
-    told |= {"title": title, "introduction": introduction, "counts": _count(outcomes)}
+    title, opening, introduction = _page("introduction.txt").strip().splitlines()
+    told |= {"title": title, "opening": opening, "introduction": introduction}
+    told |= {"counts": _count(outcomes)}
     told |= {"papers": headlines(outcomes)}
     told |= {"places": {one.name: number for number, one in enumerate(outcomes, 1)}}
     text = environment.from_string(_page(page)).render(outcomes=outcomes, **told)
@@ -114,13 +115,13 @@ def _doubted(verdict: str, doubt: str) -> str:
 
 
 def _cited(evidence: Sequence[Evidence]) -> str:
-    """Return what came out, in Markdown, with links to the items."""
+    """Return what came out, in Markdown, a line for each claim with a link to its item."""
     rows = [
-        f"[{_plain(one.item)}](#{_anchor(one.outcome)}): {_plain(one.check.claim)}, "
-        f"{_plain(one.check.obtained)} ({_badge(one.check.verdict)[1]})"
+        f"{_badge(one.check.verdict)[1]} [{_plain(one.item)}](#{_anchor(one.outcome)}): "
+        f"{_plain(one.says)}"
         for one in evidence
     ]
-    return "; ".join(rows)
+    return "<br>".join(rows)
 
 
 def _anchor(one: Outcome) -> str:

@@ -76,10 +76,16 @@ def doubt_of(name: str, check: Check) -> str:
 
 @dataclass(frozen=True)
 class Evidence:
-    """A claim of an item that a headline rests on."""
+    """A claim of an item that a headline rests on, and what is said of it, {} for what came out."""
 
     outcome: Outcome
     check: Check
+    told: str = ""
+
+    @property
+    def says(self) -> str:
+        """What came out, so that it can be read apart from the item."""
+        return (self.told or f"{self.check.claim}: {{}}").format(self.check.obtained)
 
     @property
     def item(self) -> str:
@@ -114,8 +120,8 @@ def headlines(outcomes: Sequence[Outcome]) -> dict[str, list[Headline]]:
 
     def evidence(rows: list[dict[str, str]]) -> tuple[Evidence, ...]:
         known = [(row, by_name[row["item"]]) for row in rows if row["item"] in by_name]
-        found = [(one, _claim(one, row["claim"])) for row, one in known]
-        return tuple(Evidence(one, check) for one, check in found if check is not None)
+        found = [(one, _claim(one, row["claim"]), row["told"]) for row, one in known]
+        return tuple(Evidence(one, check, told) for one, check, told in found if check is not None)
 
     papers = {}
     for paper, rows in HEADLINES.items():
