@@ -72,7 +72,7 @@ def _outcome(name: str, title: str, body: str, path: str) -> Outcome:
         verdict=overall(checks),
         figures=tuple(map(unquote, _PICTURE.findall(body))),
         seconds=float(seconds[1]),
-        **{**dict.fromkeys(("budget", "exact", "uncertainty"), ""), **fields},  # type: ignore[arg-type]
+        **{**dict.fromkeys(("budget", "exact", "uncertainty"), ""), **fields},
     )
 
 

@@ -50,11 +50,11 @@ def blocks(
       least squares to the tokens of half of the sequences, and R² is that of the other half. The
       stream y contains x itself, so that its R² is close to 1 whatever the block does; that of the
       increment is about what the block adds.
-    - ``procrustes``: $1 - \min_A \lVert \tilde X A - \tilde Y \rVert_F^2$, where the rows of X and Y
-      are tokens, columns are centered, and both are divided by their Frobenius norms: the linearity
-      between layers of Razzhigaev et al. 2024, arXiv:2405.12250. A is any matrix, not a rotation as
-      in `procrustes` of symmetries. ``procrustes_increment`` has Y - X in place of Y. It is the R²
-      of the same map on the tokens it was fitted to, so that it rises as tokens become few.
+    - ``procrustes``: $1 - \min_A \lVert \tilde X A - \tilde Y \rVert_F^2$, the linearity between
+      layers of Razzhigaev et al. 2024, arXiv:2405.12250. The rows of X and Y are tokens; both are
+      centered and divided by their Frobenius norms. A is any matrix, not only a rotation.
+      ``procrustes_increment`` has Y - X in place of Y. It is the R² of the same map on the tokens
+      it was fitted to, so that it rises as tokens become few.
     - ``influence``: 1 - the mean cosine of x and y, the block influence of Men et al. 2024,
       arXiv:2403.03853.
 
