@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-MATH = re.compile(r"\$([^$]+)\$")
-CODE = re.compile(r"(?<![`:])`([^`]+)`(?![`_])")
+MARKED = re.compile(r"(:\w+:`[^`]*`|``[^`]*``|`[^`]*`_)|\$([^$]+)\$|`([^`]+)`")
+DISPLAYED = re.compile(r"(\s*)\$\$(.+)\$\$\s*$", re.DOTALL)
 KEPT = re.compile(r"(:\w+:`[^`]*`|``[^`]*``)")
 EMPHASIS = re.compile(r"(?<![\w*])\*(\w[^*]*\w|\w)\*(?![\w*])")
 STARS = re.compile(r"(?<!\\)\*")
@@ -16,12 +16,23 @@ KEYWORD = re.compile(r"^((?:[a-z_]\w*)(?:, [a-z_]\w*)*): ")
 
 def rst(text: str) -> str:
     """Return one paragraph of Markdown as reStructuredText: formulas, code and emphasis."""
-    text = MATH.sub(lambda found: f":math:`{' '.join(found.group(1).split())}`", text)
-    text = CODE.sub(lambda found: f"``{found.group(1)}``", text)
+    displayed = DISPLAYED.match(text)
+    if displayed:
+        indent, formula = displayed.group(1), " ".join(displayed.group(2).split())
+        return f"{indent}.. math::\n\n{indent}   {formula}"
+    text = MARKED.sub(_role, text)
     parts = KEPT.split(text)
     for place in range(0, len(parts), 2):
         parts[place] = _prose(parts[place])
     return "".join(parts)
+
+
+def _role(found: re.Match[str]) -> str:
+    """Return a formula or code as a role or literal; what is already one stays."""
+    role, formula, code = found.groups()
+    if formula is not None:
+        return f":math:`{' '.join(formula.split())}`"
+    return f"``{code}``" if code is not None else role
 
 
 def _prose(text: str) -> str:

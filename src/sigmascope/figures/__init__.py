@@ -80,3 +80,4 @@ FIGURES: dict[str, Callable[..., Drawn]] = {
     "track": draw_track,
     "tree": draw_tree,
 }
+"""Name of a figure -> the function that draws it."""

@@ -31,6 +31,7 @@ from sigmascope.training.data import as_data
 from sigmascope.training.evaluation import accuracy
 
 ALPHAS = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
+"""The weights α that `cross_validate` tries by default."""
 
 
 class StitcherOptions(TypedDict, total=False):
