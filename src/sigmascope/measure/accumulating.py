@@ -20,6 +20,7 @@ from sigmascope.maths.moments import Moments
 from sigmascope.maths.population import PopulationScore, without_score
 from sigmascope.maths.scoring import score_all
 from sigmascope.measure.batch_scores import call_of, rounding_of_call, scored
+from sigmascope.measure.histograms import histogram_of
 from sigmascope.measure.options import Options
 from sigmascope.measure.site import Population
 from sigmascope.store import decode, encode, read_features, write_features
@@ -147,12 +148,12 @@ class PopulationSums:
         with torch.no_grad():
             scores = _scores([one.moments for one in self.calls.values()])
             moved = self._moved()
-        return {
-            call: Population(population_reason=one.reason)
-            if one.reason
-            else _population(score, *moved.get(call, (0, 0)))
-            for (call, one), score in zip(self.calls.items(), scores, strict=True)
-        }
+            return {
+                call: Population(population_reason=one.reason)
+                if one.reason
+                else _population(score, one, *moved.get(call, (0, 0)))
+                for (call, one), score in zip(self.calls.items(), scores, strict=True)
+            }
 
     def _moved(self) -> dict[CallSite, tuple[int, int]]:
         """Return on how many of how many sampled rows the identity coupling is not optimal."""
@@ -290,7 +291,9 @@ def _scores(moments: list[Moments]) -> list[PopulationScore]:
         return [score for one in moments for score in _scores([one])]
 
 
-def _population(score: PopulationScore, moved: int, tested: int) -> Population:
+def _population(
+    score: PopulationScore, call: AccumulatedCall, moved: int, tested: int
+) -> Population:
     return Population(
         population=score.score,
         stderr=score.stderr,
@@ -303,4 +306,5 @@ def _population(score: PopulationScore, moved: int, tested: int) -> Population:
         tested=tested,
         dead=score.dead,
         gain=score.gain,
+        histogram=histogram_of(*call.sampled()[:2]) if call.x else None,
     )

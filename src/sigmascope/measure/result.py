@@ -231,9 +231,8 @@ class Signature:
         Raises:
             MissingExtraError: pandas is not installed.
         """
-        names = [
-            column.name for column in fields(Site) if column.name not in ("metrics", "scatter")
-        ]
+        apart = ("metrics", "scatter", "histogram")
+        names = [column.name for column in fields(Site) if column.name not in apart]
         columns: dict[str, list[Any]] = {"site": [site.name for site in self.sites]}
         columns |= {name: [getattr(site, name) for site in self.sites] for name in (*names, "bias")}
         for name in ("std", "low", "high"):

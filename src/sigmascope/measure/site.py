@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 
 from sigmascope.capture.call_site import CallInput
+from sigmascope.errors import InputError
 
 NOT_MEASURED = "the {} score was not measured (estimator={!r})"
 ONLY_LAST = "only a last batch that is smaller than the first makes this call"
 BEFORE = "measured before version 0.2, which had no population score. Measure again"
+
+COUNT = re.compile("[0-9]{1,9}")
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,38 @@ class Scatter:
 
 
 @dataclass(frozen=True)
+class PairHistogram:
+    """How often inputs and outputs of an activation occur together, over all channels.
+
+    The values are those that the score sees: pooled, and of the first samples only. Both ranges
+    leave out the outermost hundredths, which count in the cells at the border.
+
+    Attributes:
+        x_range, y_range: the lowest and highest input and output.
+        rows: for each interval of inputs, from low to high, the counts by interval of outputs, as
+            whole numbers with spaces between them, which keeps files short.
+
+    Raises:
+        InputError: the rows are not such a table.
+    """
+
+    x_range: tuple[float, float]
+    y_range: tuple[float, float]
+    rows: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        cells = [row.split(" ") for row in self.rows]
+        square = all(len(row) == len(cells) for row in cells)
+        if not square or not all(COUNT.fullmatch(cell) for row in cells for cell in row):
+            raise InputError("rows must be a square table of whole numbers with spaces between.")
+
+    @property
+    def counts(self) -> list[list[int]]:
+        """The counts, by interval of inputs and then by interval of outputs."""
+        return [[int(cell) for cell in row.split(" ")] for row in self.rows]
+
+
+@dataclass(frozen=True)
 class Population:
     """The population score of a site; see `Site`, which has the same fields."""
 
@@ -43,6 +79,7 @@ class Population:
     tested: int = 0
     dead: float = math.nan
     gain: float = math.nan
+    histogram: PairHistogram | None = None
 
 
 @dataclass(frozen=True)
@@ -73,6 +110,7 @@ class Site(CallInput):
         dead: the share of channels whose output is the same for all samples; with the population
             score, as `gain`.
         gain: how much the output varies for the input: the root of the ratio of total variances.
+        histogram: how often inputs and outputs occur together; with the population score.
     """
 
     score: float
@@ -96,6 +134,7 @@ class Site(CallInput):
     tested: int = field(default=0, metadata={"later": True})
     dead: float = field(default=math.nan, metadata={"later": True})
     gain: float = field(default=math.nan, metadata={"later": True})
+    histogram: PairHistogram | None = field(default=None, metadata={"later": True})
 
     @property
     def std(self) -> float:

@@ -16,6 +16,7 @@ from sigmascope.compare.networks import checked_networks, estimator_of, has_scor
 from sigmascope.compare.statistics import Statistics, statistics
 from sigmascope.measure.result import STATISTICS, Coverage, Signature, Site
 from sigmascope.reporting.context import Missing, checked_data, facts_of, missing_of
+from sigmascope.reporting.details import MOST, details_of
 from sigmascope.reporting.packing import column, front_coded, named
 from sigmascope.reporting.provenance import settings_of
 from sigmascope.reporting.ranking import extremes, lowest_sites, ranking_estimator
@@ -56,6 +57,7 @@ def document_of(
     ranked = ranking_estimator(comparable, shown)
     found = statistics(comparable, by=shown) if scored else None
     unique = dict(zip(scored, found.names, strict=True)) if found else {}
+    detailed = sum(map(len, signatures)) <= MOST
     return {
         "sigmascope": __version__,
         "by": shown,
@@ -67,6 +69,7 @@ def document_of(
             | _summary(found, scored.index(number) if number in scored else None)
             | {"lowest": lowest_sites(one, ranked), "population": _certain(one)}
             | {"facts": facts_of(facts, unique.get(number, one.name), one.name)}
+            | {"details": details_of(one) if detailed else None}
             for number, one in enumerate(signatures)
         ],
         "extremes": [[scored[place] for place in tied] for tied in extremes(comparable, ranked)]
@@ -79,6 +82,11 @@ def document_of(
         "settings": settings_of(signatures, data or None),
         "companionsLeftOut": False,
     }
+
+
+def without_details(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the document without what is shown of single sites only."""
+    return document | {"networks": [one | {"details": None} for one in document["networks"]]}
 
 
 def without_companions(document: dict[str, Any]) -> dict[str, Any]:

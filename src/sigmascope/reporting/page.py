@@ -16,18 +16,19 @@ from sigmascope.measure.result import Signature
 from sigmascope.monitoring.track import Track
 from sigmascope.reporting.content import Shown, content_of
 from sigmascope.reporting.context import Missing
-from sigmascope.reporting.document import KIND, VERSION, without_companions
+from sigmascope.reporting.document import KIND, VERSION, without_companions, without_details
 from sigmascope.store.documents import wrap
 from sigmascope.store.files import Location, write_atomic
 
-LARGEST = 1_500_000  # bytes; the companion metrics go first
+LARGEST = 1_500_000  # bytes; details of sites go first, then companion metrics
 LIBRARIES = ("vendor/d3.min.js", "vendor/plot.umd.min.js")
-STYLES = ("theme", "frame", "charts", "tables", "tracks", "media")
+STYLES = ("theme", "frame", "charts", "tables", "tracks", "detail", "media")
 # Concatenated in this order, in a scope of their own.
 SCRIPTS = (
     *("dom", "data", "lens", "choice", "signatures", "networks", "distances", "densities"),
-    *("sites", "settings", "tracks", "trackmap", "tracklines", "tracktables", "training"),
-    *("refresh", "frame", "page"),
+    *("sites", "detail", "detailcharts", "settings"),
+    *("tracks", "trackmap", "tracklines", "tracktables", "training"),
+    *("download", "view", "refresh", "frame", "page"),
 )
 PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 # Characters that could end a script element, start a comment in it, or end a line in old scripts.
@@ -46,8 +47,10 @@ def report(
     """Write signatures and tracks as one HTML page: charts, tables, distances, settings.
 
     The page is self-contained and can be opened from a disk, mailed or printed. Names of networks
-    and layers are shown as text, whatever they contain. Where the page would exceed 1.5 MB (about
-    60 networks of 260 sites), the companion metrics are left out and the page says so.
+    and layers are shown as text, whatever they contain. A click on a site opens what is known of
+    it; the numbers can be downloaded, and the address of the page is a link to the view. Where the
+    page would exceed 1.5 MB, the details of sites are left out (beyond about 1,500 sites), then the
+    companion metrics (about 60 networks of 260 sites), and the page says so.
 
     Args:
         signatures: one per network, in the order to show, or a single one; repeated names get a
@@ -82,8 +85,10 @@ def report(
     shown = Shown.of(signatures)
     document = content_of(shown, facts=facts, data=data, missing=missing, by=by)
     page = page_of(document)
-    if len(page) > LARGEST and document["networks"]:
-        page = page_of(without_companions(document))
+    for lighter in (without_details, without_companions) if document["networks"] else ():
+        if len(page) > LARGEST:
+            document = lighter(document)
+            page = page_of(document)
     write_atomic(path, page)
     return Path(path)
 

@@ -42,15 +42,17 @@ function putBeside(tip, stage, figure, { x, y }) {
   tip.style.transform = `translate(${across}px, ${down}px)`;
 }
 
-function followPointer(figure, follow, leave) {
+function followPointer(figure, follow, leave, pick) {
   const at = (event) => follow(...d3.pointer(event, figure));
+  if (pick) figure.addEventListener("click", (event) => pick(...d3.pointer(event, figure)));
   figure.addEventListener("pointermove", at);
   figure.addEventListener("pointerdown", at); // a finger does not hover
   figure.addEventListener("pointerleave", leave);
 }
 
 // Describes the nearest of many points. When the selection or the width changes, the lens is attached to the new figure.
-function createLens(stage, describe) {
+// A click on it calls `pick`.
+function createLens(stage, describe, pick) {
   const trace = svgPart("path", { class: "trace" });
   const ring = svgPart("circle", { class: "ring", r: 6 });
   const note = createNote(stage, trace, ring);
@@ -69,12 +71,18 @@ function createLens(stage, describe) {
       (point) => point.x,
       (point) => point.y,
     );
-    const follow = (x, y) => {
+    const nearest = (x, y) => {
       const found = points[mesh.find(x, y)];
-      if (found && Math.hypot(found.x - x, found.y - y) <= REACH) show(found);
+      return found && Math.hypot(found.x - x, found.y - y) <= REACH ? found : null;
+    };
+    const follow = (x, y) => {
+      const found = nearest(x, y);
+      figure.classList.toggle("pickable", Boolean(pick && found));
+      if (found) show(found);
       else note.hide();
     };
-    followPointer(figure, follow, note.hide);
+    const open = (x, y) => nearest(x, y) && pick(nearest(x, y));
+    followPointer(figure, follow, note.hide, pick && open);
     note.mount(figure);
   }
 

@@ -148,7 +148,7 @@ function networkRow(network, columns, low) {
   return element("tr", {}, element("th", { scope: "row" }, link), ...cells);
 }
 
-function createNetworkTable(networks) {
+function createNetworkTable(networks, changed) {
   const [columns, low] = [columnsOf(networks), lineStart(networks)];
   const body = element("tbody", {}, ...networks.map((network) => networkRow(network, columns, low)));
   const rows = new Map(networks.map((network, number) => [network, body.rows[number]]));
@@ -166,6 +166,17 @@ function createNetworkTable(networks) {
     heads[number].setAttribute("aria-sort", direction);
     body.append(...sortedBy(networks, columns[number], direction).map((network) => rows.get(network)));
     byId("sorted").textContent = `Sorted by ${columns[number].text}, ${direction}.`;
+    changed();
+  }
+
+  // As a text such as "median,descending", and back.
+  const place = () => heads.findIndex((head) => head.hasAttribute("aria-sort"));
+  const sorted = () => (place() < 0 ? null : `${columns[place()].key},${heads[place()].getAttribute("aria-sort")}`);
+  function sortAs(key, direction) {
+    const number = columns.findIndex((one) => one.key === key);
+    if (number < 0) return;
+    sort(number);
+    if (direction === "descending") sort(number);
   }
 
   const cells = [...heads];
@@ -180,4 +191,5 @@ function createNetworkTable(networks) {
   byId("network-table").replaceChildren(
     framed("Table of networks", element("table", {}, caption, element("thead", {}, element("tr", {}, ...cells)), body)),
   );
+  return { sorted, sort: sortAs };
 }

@@ -28,19 +28,31 @@ function createNetworks(content) {
   byId("estimator").textContent = estimatorText(content);
   createRemarks(content);
   createPicker(byId("picker"), networks, choice);
-  createNetworkTable(networks);
   createSiteTables(networks);
   createSettings(networks, content.settings);
 
-  const signatures = createSignatureChart(networks, choice);
+  let address = null; // made last, of what it tells
+  const changed = () => address?.write();
+  const table = createNetworkTable(networks, changed);
+  const signatures = createSignatureChart(networks, choice, ({ network, site }) => detail.open(network, site));
+  const detail = createDetail(signatures, () => {
+    if (detail.current()) follow(detail.current().network, detail.current().site);
+    changed();
+  });
   const drawDensityChart = createDensityChart(networks, content.densities, choice);
   const drawDistanceChart = createDistanceChart(networks, content.distances);
   choice.onChange(signatures.draw);
   choice.onChange(drawDensityChart);
-  createWalk(networks, choice, signatures);
+  const follow = createWalk(networks, choice, signatures, detail.open);
   choice.reset();
   drawDistanceChart();
-  return [signatures.draw, drawDensityChart, drawDistanceChart];
+  choice.onChange(changed);
+  byId("depth").addEventListener("change", changed);
+  const parts = { networks: choicePart(networks, choice), depth: depthPart(), sort: sortPart(table), site: sitePart(networks, detail) };
+  address = createAddress(parts);
+  address.apply();
+  createCopy();
+  return [signatures.draw, drawDensityChart, drawDistanceChart, detail.draw];
 }
 
 function start() {
@@ -48,6 +60,7 @@ function start() {
   createTheme();
   createFrame(content);
   const draws = [];
+  createDownloads(content);
   if (content.networks.length) draws.push(...createNetworks(content));
   if (content.tracks.length) {
     const { view, draw } = createTraining(content.tracks);

@@ -27,7 +27,9 @@ function remarksOf({ networks, settings, companionsLeftOut }) {
     settings.mixed.length &&
       `The networks were measured with different settings (${listed(settings.mixed)}); compare their scores with care.`,
     unscored.length && `Not compared, because they have no score: ${listed(unscored.map((network) => network.name))}.`,
-    companionsLeftOut && "The companion metrics are left out to keep this page small; the signature files contain them.",
+    networks.some(({ details }) => !details) && !companionsLeftOut &&
+      "The details of single sites are left out to keep this page small; the signature files contain them.",
+    companionsLeftOut && "The companion metrics and the details of single sites are left out to keep this page small; the signature files contain them.",
   ].filter(Boolean);
 }
 

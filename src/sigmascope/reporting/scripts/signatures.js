@@ -158,9 +158,9 @@ function placed(figure, points, across, up) {
   return points;
 }
 
-function createSignatureChart(networks, choice) {
+function createSignatureChart(networks, choice, pick) {
   const stage = byId("signature-chart");
-  const lens = createLens(stage, ({ network, site }) => describeSite(network, site));
+  const lens = createLens(stage, ({ network, site }) => describeSite(network, site), pick);
   let byNetwork = new Map();
 
   function draw() {
@@ -196,7 +196,7 @@ function drawKey(chosen) {
 }
 
 // The slider replaces the pointer for keyboard users: it goes through the sites one by one.
-function createWalk(networks, choice, chart) {
+function createWalk(networks, choice, chart, open) {
   const [select, slider] = [byId("walk-network"), byId("walk-site")];
   const current = () => networks[Number(select.value)];
   const site = () => current()?.sites[slider.valueAsNumber];
@@ -216,7 +216,7 @@ function createWalk(networks, choice, chart) {
     const count = current()?.count ?? 0;
     slider.max = Math.max(0, count - 1);
     slider.value = Math.min(slider.valueAsNumber, slider.max);
-    slider.disabled = count === 0;
+    slider.disabled = byId("walk-open").disabled = count === 0;
     read();
   }
 
@@ -231,6 +231,16 @@ function createWalk(networks, choice, chart) {
   slider.addEventListener("input", point);
   slider.addEventListener("focus", point);
   slider.addEventListener("blur", chart.hide);
+  const details = () => site() && open(current(), site());
+  slider.addEventListener("keydown", (event) => event.key === "Enter" && details());
+  byId("walk-open").addEventListener("click", details);
+  return function follow(network, { number }) {
+    if (![...select.options].some(({ value }) => Number(value) === network.number)) return;
+    select.value = network.number;
+    begin();
+    slider.value = number;
+    read();
+  };
 }
 
 const said = (lines) =>

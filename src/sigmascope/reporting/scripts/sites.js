@@ -24,7 +24,7 @@ function siteTable(network) {
     ...(remarks ? [{ text: "remark" }] : []),
   ];
   const rows = network.sites.map((site) => [
-    named(site.name),
+    element("a", { href: `#site=${network.number},${site.number + 1}` }, named(site.name)),
     String(site.number + 1),
     named(site.kind),
     site.dim ? asCount(site.dim) : "–",

@@ -56,15 +56,9 @@ function historyTable(track, site) {
 
 // One row for each step, one column for each site.
 function csvOf(track) {
-  const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
-  const rows = (track.all?.steps ?? track.steps).map((step, number) =>
-    [step, ...track.sites.map((site) => (site.whole ?? site.score)[number] ?? "")].join(","),
-  );
-  return [["step", ...track.sites.map(({ name }) => quoted(name))].join(","), ...rows, ""].join("\n");
-}
-
-function download(name, text) {
-  const address = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
-  element("a", { href: address, download: name.replace(/[^\w.-]+/g, "_") }).click();
-  URL.revokeObjectURL(address);
+  const rows = (track.all?.steps ?? track.steps).map((step, number) => [
+    step,
+    ...track.sites.map((site) => (site.whole ?? site.score)[number]),
+  ]);
+  return csvLines([["step", ...track.sites.map(({ name }) => name)], ...rows]);
 }
