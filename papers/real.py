@@ -14,9 +14,9 @@ import sys
 import time
 from pathlib import Path
 
-from sigmascope_papers.real import residual
+from sigmascope_papers.real import before, residual
 from sigmascope_papers.real.measuring import signatures
-from sigmascope_papers.real.waiting import before, capped, decade, moved
+from sigmascope_papers.real.waiting import capped, decade, moved
 from sigmascope_papers.setting import Setting
 
 # Name, images (None for those of training), form; the first ones serve most items.

@@ -7,9 +7,9 @@ import numpy as np
 from sigmascope_papers.item import Item
 from sigmascope_papers.nonlinearity import fig18
 from sigmascope_papers.nonlinearity.fig18 import DISTANCES, RANDOM, Deviations, between, floor_of
+from sigmascope_papers.real.before import LIGHT
 from sigmascope_papers.real.measuring import signatures
 from sigmascope_papers.real.networks import NETWORKS
-from sigmascope_papers.real.waiting.before import LIGHT
 from sigmascope_papers.setting import Setting
 
 OF_IMAGENET = tuple(name for name in LIGHT if NETWORKS[name].source == "pictures")

@@ -87,6 +87,6 @@ def draw_trainings(found: Trainings) -> dict[str, Drawn]:
     return {"": places.draw_panels(some, kinds, titles, order=(BEFORE, AFTER), columns=2)}
 
 
-_FIGURE_11 = judge_by("real/waiting.real_fig11", _increases, _gets_non_linear, _changes)
+_FIGURE_11 = judge_by("real.real_fig11", _increases, _gets_non_linear, _changes)
 ITEM = Item(measure_trainings, judged_twice(_FIGURE_11, _population), draw_trainings)
 ITEMS = {"real-fig11": ITEM}
