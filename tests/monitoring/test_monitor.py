@@ -277,6 +277,8 @@ def test_track_of_checkpoints(tmp_path: Path) -> None:
         sg.track([tmp_path / "last.pt"], model, PROBE)
     with pytest.raises(sg.InputError, match="are both of step 1"):
         sg.track([tmp_path / "a1.pt", tmp_path / "b1.pt"], model, PROBE)
+    with pytest.raises(sg.InputTypeError, match="a checkpoint is a file, got a OrderedDict"):
+        sg.track({0: model.state_dict()}, model, PROBE)
     with pytest.raises(sg.FileFormatError, match="not the weights of"):
         sg.track({0: files[0]}, nn.Sequential(nn.Linear(3, 3), nn.ReLU()), [torch.randn(64, 3)])
 

@@ -47,6 +47,7 @@ def track(
 
     Raises:
         InputError: no checkpoints, a file without a number in its name, or two of one step.
+        InputTypeError: a checkpoint that is not a path.
         FileFormatError: a file that is not the weights of the network.
 
     >>> track({}, nn.Linear(2, 2), None)
@@ -75,12 +76,12 @@ class _Checkpoints(Monitor):
 
 def _by_step(checkpoints: Iterable[Any] | Mapping[int, Any]) -> dict[int, Path]:
     if isinstance(checkpoints, Mapping):
-        found = {check_whole("a step", step, 0): Path(file) for step, file in checkpoints.items()}
+        found = {check_whole("a step", step, 0): _path(file) for step, file in checkpoints.items()}
     elif isinstance(checkpoints, (str, bytes, Path)):
         raise InputTypeError("checkpoints is one path. Pass a list of files, or step -> file.")
     else:
         found = {}
-        for file in map(Path, checkpoints):
+        for file in map(_path, checkpoints):
             step = _step_of(file)
             if step in found:
                 raise InputError(
@@ -91,6 +92,16 @@ def _by_step(checkpoints: Iterable[Any] | Mapping[int, Any]) -> dict[int, Path]:
     if not found:
         raise InputError("there are no checkpoints. Pass at least one file.")
     return found
+
+
+def _path(file: Any) -> Path:
+    try:
+        return Path(file)
+    except TypeError:
+        raise InputTypeError(
+            f"a checkpoint is a file, got a {type(file).__name__}. Save it with torch.save or "
+            "safetensors, and pass the path."
+        ) from None
 
 
 def _step_of(file: Path) -> int:

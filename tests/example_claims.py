@@ -1,0 +1,133 @@
+"""What the prose of each example says, as a check of the names that the example leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Found = dict[str, Any]
+
+
+def training(found: Found) -> None:
+    rows = found["drawn"].table
+    assert len({row["step"] for row in rows}) >= 8
+    assert len({row["site"] for row in rows}) >= 4
+    scores = [row["score"] for row in rows]
+    assert all(score == score for score in scores)
+    assert max(scores) - min(scores) > 0.05  # there is something to see
+
+
+def affinity_penalty(found: Found) -> None:
+    training(found)
+    change = found["pushed"].scores[-1] - found["free"].scores[-1]
+    assert change[3:].min() > 0.05
+
+
+def align_two_networks(found: Found) -> None:
+    assert len(found["drawn"].table) >= 5
+
+
+def linearize_a_network(found: Found) -> None:
+    assert len(found["drawn"].table) >= 5
+
+
+def torchmetrics_affinity(found: Found) -> None:
+    assert {name: len(values) for name, values in found["scores"].items()} == {
+        "ReLU": 17, "GELU": 17, "SiLU": 17, "tanh": 17
+    }  # fmt: skip
+    relu = found["scores"]["ReLU"]
+    assert relu[-1] > 0.9 > 0.7 > relu[8]
+
+
+def first_signature(found: Found) -> None:
+    signature = found["signature"]
+    inside, ends = (
+        np.mean([site.score for site in signature if site.name.endswith(name)])
+        for name in ("act1", "act2")
+    )
+    assert ends > inside + 0.1
+    assert found["site"].score > found["site"].high  # the published score is too high
+    below = [site for site in signature if site.population < site.score - 0.5]
+    assert len(below) == 1
+    assert below[0].moved > 0.5 * below[0].tested
+    assert below[0].dim == min(site.dim for site in signature)
+
+
+def residual_split(found: Found) -> None:
+    shares = []
+    for signature in found["signatures"]:
+        inside, ends = (
+            np.array([site.score for site in signature if site.name.endswith(name)])
+            for name in ("act1", "act2")
+        )
+        shares.append((ends[:, None] > inside).mean())
+    assert shares[0] > 0.9
+    assert 0.3 < shares[1] < 0.7
+
+
+def where_inputs_lie(found: Found) -> None:
+    grids, means, widths = found["grids"], found["means"], found["widths"]
+    relu, gelu, tanh = grids["ReLU"], grids["GELU"], grids["tanh"]
+    assert np.isnan(relu[0, 0])
+    assert relu[0, -1] > 0.999
+    # only the ratio of mean and width counts for ReLU: twice both is the same
+    near, far = np.abs(means - 1).argmin(), np.abs(means - 2).argmin()
+    steps = round(np.log(2) / np.log(widths[1] / widths[0]))
+    assert np.allclose(relu[12, near], relu[12 + steps, far], atol=0.02)
+    # a narrow range looks like its tangent, a wide one non-linear
+    assert tanh[0, 12] > 0.99 > 0.7 > tanh[-1, 12]
+    assert np.nanmin(gelu[:, means < -0.76]) == np.nanmin(gelu) < 0
+    assert (gelu[0, means < -0.85] < 0).all()
+
+
+def how_many_samples(found: Found) -> None:
+    for name in found["sites"]:
+        widths = [one[name].high - one[name].low for one in found["signatures"].values()]
+        assert widths[-1] < 0.5 * min(widths[:2])
+    assert np.isnan(found["site"].population)
+    assert "too few" in found["site"].population_reason
+
+
+def batch_size(found: Found) -> None:
+    for name in found["sites"]:
+        sites = [one[name] for one in found["signatures"].values()]
+        published = [site.score for site in sites]
+        assert published == sorted(published, reverse=True)
+        assert np.ptp([site.population for site in sites]) < 1e-9
+
+
+def channels_of_a_layer(found: Found) -> None:
+    scores = found["scores"]
+    assert len(scores) == 32
+    assert scores.max() - scores.min() > 0.2
+    assert np.corrcoef(scores, found["positive"])[0, 1] > 0.8
+
+
+def your_own_activation(found: Found) -> None:
+    sites = found["signature"].sites
+    assert [site.kind for site in sites] == ["dead_zone", "dead_zone", "Snake", "Snake"]
+    assert len({round(site.population, 2) for site in sites}) == 4
+
+
+def formulas(found: Found) -> None:
+    kinds = ["quick_gelu", "gelu", "leaky_relu", "mish"]
+    assert [site.kind for site in found["found"]] == kinds
+    assert [site.kind for site in found["parts"]] == ["sigmoid", "tanh"]
+
+
+CLAIMS: dict[str, Callable[[Found], None]] = {
+    "monitor_accelerate": training,
+    "monitor_huggingface": training,
+    "monitor_lightning": training,
+    "monitor_plain_loop": training,
+    **{
+        claim.__name__: claim
+        for claim in (
+            affinity_penalty, align_two_networks, batch_size, channels_of_a_layer,
+            first_signature, formulas, how_many_samples, linearize_a_network, residual_split,
+            torchmetrics_affinity, where_inputs_lie, your_own_activation,
+        )
+    },
+}  # fmt: skip
