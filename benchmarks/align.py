@@ -10,7 +10,9 @@ activations: a draw is missed if a parameter differs from the original's by more
 measures wall time and processor time of pairs in float32, and the growth with width. `rebasin`
 aligns pairs with the package of that name too, if it can be imported. `alike` compares the cosine
 of aligned pairs with that of 5 controls, for the margin of `Alignment.alike`. Run from the
-repository, for the weights of the zoo; networks of torchvision have random weights.
+repository, for the weights of the zoo. Networks called `trained/…` have the weights that
+`sigmascope-papers` takes from packages, into the directory SIGMASCOPE_CACHE; those called
+`torchvision/…` have random weights.
 """
 
 from __future__ import annotations
@@ -36,16 +38,20 @@ ZOO = (
     *("vgg16:1", "vgg19:1", "googlenet:0", "mobilenetv2:0", "efficientnet:0", "densenet:0"),
     *("convnext:0", "vit:0", "vit-patch2:0", "vit-patch4:0", "vit-patch8:0", "swin:0"),
 )
-LARGE = ("resnet18", "mobilenet_v2", "vgg11", "vit_b_32")
-NAMES = (*(f"sigmascope/{one}" for one in ZOO), *(f"torchvision/{one}" for one in LARGE))
+LARGE = ("trained/resnet18", "trained/mobilenet_v2", "torchvision/vgg11", "torchvision/vit_b_32")
+NAMES = (*(f"sigmascope/{one}" for one in ZOO), *LARGE)
 
 
 def loaded(name: str, seed: int = 0) -> tuple[nn.Module, Tensor]:
     """Return a network and some of its inputs."""
+    source = torch.Generator().manual_seed(1)
+    pictures = torch.randn(4, 3, 224, 224, generator=source)
+    if name.startswith("trained/"):
+        from sigmascope_papers.real.networks import NETWORKS
+
+        return NETWORKS[name.removeprefix("trained/")].trained(), pictures
     if name.startswith("torchvision/"):
-        network = sg.catalog.model(name, weights=None, seed=seed).network
-        source = torch.Generator().manual_seed(1)
-        return network, torch.randn(4, 3, 224, 224, generator=source)
+        return sg.catalog.model(name, weights=None, seed=seed).network, pictures
     entry = sg.catalog.model(name)
     data = sg.catalog.data("embedded", transform=entry.transform, batch_size=32, limit=32)
     return entry.network, next(iter(data))[0]

@@ -50,15 +50,31 @@ class Touch:
     def gathered(self, tensor: Tensor) -> Tensor:
         """Return (n, f): all weights of each channel."""
         part = tensor[self.rows].movedim(self.axis, 0)
-        positions = self.index.flatten()
-        whole = len(positions) == len(part) and bool((positions.diff() == 1).all())
-        chosen = part if whole else part[positions]
+        chosen = part if self._covers(part) else part[self.index.flatten()]
         return chosen.reshape(len(self.index), -1)
 
-    def write(self, tensor: Tensor, weights: Tensor) -> None:
-        """Write (n, f) back in place."""
-        part = tensor[self.rows].movedim(self.axis, 0)
-        part[self.index.flatten()] = weights.reshape(-1, *part.shape[1:])
+    def stepped(self, tensor: Tensor, match: Tensor, factor: Tensor) -> Tensor:
+        """Return a tensor with channel match[j] at the place of j, multiplied by factor[j]."""
+        part = tensor[self.rows]
+        if len(part) == len(tensor) and self._covers(part.movedim(self.axis, 0)):
+            order = self.index[match].flatten()
+            new = tensor.index_select(self.axis, order)
+            if factor.ndim:
+                shape = [1] * tensor.ndim
+                shape[self.axis] = -1
+                new *= factor.to(new).repeat_interleave(self.index.shape[1]).view(shape)
+            return new
+        weights, new = self.gathered(tensor)[match], tensor.clone()
+        if factor.ndim:
+            weights = weights * factor.to(weights)[:, None]
+        target = new[self.rows].movedim(self.axis, 0)
+        target[self.index.flatten()] = weights.reshape(-1, *target.shape[1:])
+        return new
+
+    def _covers(self, part: Tensor) -> bool:
+        """Return whether its channels are all of axis 0, in order."""
+        positions = self.index.flatten()
+        return len(positions) == len(part) and bool((positions.diff() == 1).all())
 
 
 @dataclass(frozen=True, eq=False)

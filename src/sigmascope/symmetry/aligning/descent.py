@@ -12,7 +12,8 @@ from torch import Tensor
 
 from sigmascope.symmetry.aligning.blocks import Block, Cell
 from sigmascope.symmetry.aligning.head_match import best_heads
-from sigmascope.symmetry.aligning.pairs import assigned, multiplier, products_of, solve
+from sigmascope.symmetry.aligning.matching import assigned
+from sigmascope.symmetry.aligning.pairs import multiplier, products_of, solve
 from sigmascope.symmetry.wiring.heads import HeadElement
 from sigmascope.symmetry.wiring.ties import Integers
 
@@ -159,14 +160,12 @@ class Descent:
 
     def _stepped(self, cell: Cell, step: Step) -> Tensors:
         """Return the parameters after a step."""
-        new: Tensors = {name: self.current[name].clone() for name in cell.names}
+        new: Tensors = {}
         ones = {slot: torch.ones(len(step.match)).double() for slot in range(len(cell.slots))}
         for touch in cell.touches:
-            weights = touch.gathered(new[touch.name])[step.match]
+            before = new.get(touch.name, self.current[touch.name])
             factor = multiplier(touch.uses, ones | step.scales)
-            if factor.ndim:
-                weights = weights * factor.to(weights)[:, None]
-            touch.write(new[touch.name], weights)
+            new[touch.name] = touch.stepped(before, step.match, factor)
         return new
 
     def _note(self, cell: Cell, step: Step) -> None:

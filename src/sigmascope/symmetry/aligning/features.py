@@ -107,8 +107,10 @@ def _hooked(network: nn.Module, chosen: dict[Key, Observed], sink: Sink) -> Iter
             if seen.call == (path, number) and isinstance(output, Tensor):
                 part = output.detach().movedim(seen.axis, 0)
                 part = part if _is_all(seen.index, len(part)) else part[seen.index.flatten()]
-                # a copy: the network may overwrite its own
-                sink(key, part.reshape(len(seen.index), -1).clone())
+                rows = part.reshape(len(seen.index), -1)
+                if rows.untyped_storage().data_ptr() == output.untyped_storage().data_ptr():
+                    rows = rows.clone()  # the network may overwrite its own
+                sink(key, rows)
 
     with ExitStack() as stack:
         for path in dict.fromkeys(seen.call[0] for seen in chosen.values()):
@@ -130,11 +132,18 @@ class _Correlation:
         self._sums: list[Tensor] = []
 
     def add(self, x: Tensor, y: Tensor) -> None:
-        """Add a batch, shifted by the means of the first one, for the sake of rounding."""
+        """Add a batch, shifted by the means of the first one, for the sake of rounding.
+
+        The batch is changed in place.
+        """
         if self._shifts is None:
             self._shifts = x.mean(dim=1, keepdim=True), y.mean(dim=1, keepdim=True)
-        x, y = x - self._shifts[0], y - self._shifts[1]
-        own = [x.sum(dim=1), y.sum(dim=1), x.square().sum(dim=1), y.square().sum(dim=1), x @ y.T]
+        sums, squares = [], []
+        for one, shift in zip((x, y), self._shifts, strict=True):
+            one -= shift
+            sums.append(one.sum(dim=1))
+            squares.append(torch.linalg.vector_norm(one, dim=1).double().square())
+        own = [*sums, *squares, x @ y.T]
         doubles = [one.double().cpu() for one in own]
         earlier = self._sums or [torch.zeros_like(one) for one in doubles]
         self._sums = [a + b for a, b in zip(earlier, doubles, strict=True)]

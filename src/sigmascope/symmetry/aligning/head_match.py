@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from sigmascope.symmetry.aligning.pairs import assigned
+from sigmascope.symmetry.aligning.matching import assigned
 from sigmascope.symmetry.wiring.heads import KEY, QUERY, VALUE, HeadElement, Heads
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
-from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from sigmascope.symmetry.aligning.blocks import Cell, Touch, Use
@@ -43,17 +41,18 @@ class Products:
 def products_of(
     touches: Iterable[Touch], target: Mapping[str, Tensor], current: Mapping[str, Tensor]
 ) -> list[Products]:
-    """Return the products of the weights of all pairs of channels; their sums are in float64."""
-    found: dict[tuple[Use, ...], Products] = {}
+    """Return the products of the weights of all pairs of channels, each sum in their precision."""
+    found: dict[tuple[Use, ...], tuple[Tensor, Tensor, Tensor]] = {}
     for touch in touches:
         x, y = touch.gathered(target[touch.name]), touch.gathered(current[touch.name])
-        inner = (x @ y.T).double()
-        own, norm = _squares(y), _squares(x)[:, None]
+        norms = _squares(y), _squares(x)[:, None]
         earlier = found.get(touch.uses)
-        if earlier is not None:
-            inner, own, norm = inner + earlier.inner, own + earlier.own, norm + earlier.norm
-        found[touch.uses] = Products(touch.uses, inner, own, norm)
-    return list(found.values())
+        if earlier is None:
+            found[touch.uses] = x @ y.T, *norms
+        else:
+            inner, own, norm = earlier
+            found[touch.uses] = inner.addmm_(x, y.T), own + norms[0], norm + norms[1]
+    return [Products(uses, inner.double(), own, norm) for uses, (inner, own, norm) in found.items()]
 
 
 def _squares(rows: Tensor) -> Tensor:
@@ -77,19 +76,21 @@ def solve(products: Sequence[Products], cell: Cell, *, start: bool = False) -> S
         cell: whose slots they name.
         start: see `best_scales`.
     """
-    first = products[0]
-    cost = torch.zeros_like(first.inner)
+    costs: list[Tensor] = []
     scales: dict[int, Tensor] = {}
     for slots, own in _components(products):
         if not slots:
-            cost += sum((one.own - 2 * one.inner for one in own), torch.zeros(()).double())
+            costs += [torch.add(one.own, one.inner, alpha=-2) for one in own]
         elif len(slots) == 1:
             (slot,) = slots
             terms = [_term(one, slot, {}) for one in own]
             scales[slot], value = _best(terms, cell, slot, start=start)
-            cost += value
+            costs.append(value)
         else:
-            cost += _coupled(own, cell, slots, scales)
+            costs.append(_coupled(own, cell, slots, scales))
+    cost = costs[0]
+    for more in costs[1:]:
+        cost = cost.add_(more)
     return Solved(scales, cost)
 
 
@@ -162,11 +163,3 @@ def multiplier(uses: Iterable[Use], scales: Mapping[int, Tensor]) -> Tensor:
     for use in uses:
         factor = factor * _power(scales[use.slot], use)
     return factor
-
-
-def assigned(cost: Tensor) -> Tensor:
-    """Return the assignment of least cost: row j is matched with column match[j]."""
-    finite = torch.nan_to_num(cost, nan=0.0, posinf=1e300, neginf=-1e300)
-    rows, columns = linear_sum_assignment(finite.numpy())
-    match: Tensor = torch.from_numpy(np.asarray(columns)[np.argsort(rows)])
-    return match
