@@ -38,7 +38,7 @@ def assigned(cost: Tensor) -> Tensor:
         cost = torch.nan_to_num(cost, nan=0.0, posinf=1e300, neginf=-1e300)
         return _solved(cost.numpy())
     nearest = cost.argmin(dim=1)
-    if len(nearest.unique()) == len(cost):
+    if int(torch.bincount(nearest, minlength=1).max()) == 1:
         return nearest  # no row stands in another's way
     centered = (cost - cost.mean(dim=0)).numpy()  # the solver takes half the time
     found = _shortlisted(centered) if len(cost) > DENSE else None
