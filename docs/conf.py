@@ -64,6 +64,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "examples",
     "filename_pattern": r"\.py",
+    "image_scrapers": ("matplotlib", "gallery_setting.scrape"),
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_memory": False,

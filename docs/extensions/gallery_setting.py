@@ -1,9 +1,12 @@
-"""The setting in which the examples of the gallery run: quiet, and on one thread each."""
+"""The setting in which the examples of the gallery run, and the pictures that are taken of them."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from typing import Any
+
+SHOWN = "figures that were shown"  # kept among the variables of an example; no name in Python
 
 
 def reset(gallery_conf: dict[str, Any], file: str) -> None:
@@ -13,3 +16,33 @@ def reset(gallery_conf: dict[str, Any], file: str) -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     warnings.filterwarnings("ignore", category=UserWarning, module="lightning|pytorch_lightning")
+
+
+def scrape(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:
+    """Show the figures that a block has made without pyplot, as `.plot()` of every result does."""
+    from sphinx_gallery.scrapers import figure_rst
+
+    variables = block_vars["example_globals"]
+    title = next(line for line in (variables.get("__doc__") or "").splitlines() if line.strip())
+    paths = []
+    for figure in new_figures(variables):
+        paths.append(next(block_vars["image_path_iterator"]))
+        figure.savefig(paths[-1], dpi=150)
+    rst: str = figure_rst(paths, gallery_conf["src_dir"], fig_titles=title)
+    return rst
+
+
+def new_figures(variables: dict[str, Any]) -> Iterator[Any]:
+    """Yield the figures among the variables of an example that were not yielded before."""
+    from matplotlib.figure import Figure
+
+    from sigmascope.figures import Drawn
+
+    shown = variables.setdefault(SHOWN, [])
+    for value in list(variables.values()):
+        figure = value.figure if isinstance(value, Drawn) else value
+        if not isinstance(figure, Figure) or figure.canvas.manager is not None:
+            continue  # pyplot has a manager for each figure, and a scraper of its own
+        if not any(figure is one for one in shown):
+            shown.append(figure)
+            yield figure
