@@ -14,6 +14,8 @@ PAGES = sorted(
     for pattern in (
         "*.md",
         "docs/*.md",
+        "docs/guides/*.md",
+        "docs/how/*.md",
         "papers/*.md",
         "zoo/*.md",
         "examples/*.md",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 SHOWN = "figures that were shown"  # kept among the variables of an example; no name in Python
@@ -22,10 +24,10 @@ def scrape(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any])
     """Show the figures that a block has made without pyplot, as `.plot()` of every result does."""
     from sphinx_gallery.scrapers import figure_rst
 
-    variables = block_vars["example_globals"]
-    title = next(line for line in (variables.get("__doc__") or "").splitlines() if line.strip())
+    source = Path(block_vars["src_file"]).read_text(encoding="utf-8")
+    title = (ast.get_docstring(ast.parse(source)) or "").partition("\n")[0]
     paths = []
-    for figure in new_figures(variables):
+    for figure in new_figures(block_vars["example_globals"]):
         paths.append(next(block_vars["image_path_iterator"]))
         figure.savefig(paths[-1], dpi=150)
     rst: str = figure_rst(paths, gallery_conf["src_dir"], fig_titles=title)

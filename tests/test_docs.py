@@ -1,0 +1,104 @@
+"""The sources of the documentation site: the API has every public name once, with what it is."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import sys
+import types
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from matplotlib import pyplot as plt
+
+import sigmascope as sg
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+DIRECTIVE = re.compile(r"^\.\. auto\w+:: (\S+)$", re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def extensions() -> Iterator[types.SimpleNamespace]:
+    sys.path.insert(0, str(DOCS / "extensions"))
+    names = ("api_pages", "docstrings", "gallery_setting")
+    yield types.SimpleNamespace(**{name: importlib.import_module(name) for name in names})
+    sys.path.remove(str(DOCS / "extensions"))
+    for name in names:
+        del sys.modules[name]
+
+
+def described(texts: dict[str, str]) -> Counter[str]:
+    return Counter(name for text in texts.values() for name in DIRECTIVE.findall(text))
+
+
+def value_of(name: str) -> Any:
+    facade, _, last = name.rpartition(".")
+    return getattr(importlib.import_module(facade), last)
+
+
+def public_values() -> Iterator[Any]:
+    """Yield everything that the facades export, found without the code that writes the pages."""
+    exported = [getattr(sg, name) for name in sg.__all__]
+    for module in (sg, *filter(inspect.ismodule, exported)):
+        for name in getattr(module, "__all__", ()):
+            value = getattr(module, name)
+            if not isinstance(value, types.ModuleType | str):
+                yield value
+
+
+def test_the_api_describes_every_public_name_once(extensions: Any) -> None:
+    found = described(extensions.api_pages.pages())
+    assert {name: count for name, count in found.items() if count != 1} == {}
+    values = [id(value_of(name)) for name in found]
+    assert len(set(values)) == len(values)  # nor under two names
+    missing = [value for value in public_values() if id(value) not in set(values)]
+    assert missing == []
+    assert len(found) > 200
+
+
+def test_a_name_that_is_described_twice_is_seen(extensions: Any) -> None:
+    texts = extensions.api_pages.pages()
+    assert described({**texts, "again": texts["scores"]})["sigmascope.signature"] == 2
+
+
+def test_every_public_name_says_what_it_is(extensions: Any) -> None:
+    tables = extensions.api_pages.documented_data()  # raises where one has no text
+    silent = [
+        entry.name
+        for entry in extensions.api_pages.entries()
+        if not (tables.get(entry.name) or inspect.getdoc(entry.value))
+    ]
+    assert silent == []
+
+
+def test_an_index_page_links_every_name(extensions: Any) -> None:
+    index = extensions.api_pages.pages()["index"]
+    for entry in extensions.api_pages.entries():
+        assert index.count(f"<{entry.name}>`") == 1, entry.name
+
+
+@pytest.mark.parametrize(
+    ("markdown", "rst"),
+    [
+        ("the `x` of $a_b$", "the ``x`` of :math:`a_b`"),
+        ("$A$ between `a` and `b`, $B$", ":math:`A` between ``a`` and ``b``, :math:`B`"),
+        ("*one* of a*b and x_", "*one* of a\\*b and x\\_"),
+        (":py:obj:`x` and ``y``", ":py:obj:`x` and ``y``"),
+        ("    $$a\n    = b$$", "    .. math::\n\n       a = b"),
+    ],
+)
+def test_docstrings_become_restructured_text(extensions: Any, markdown: str, rst: str) -> None:
+    assert extensions.docstrings.rst(markdown) == rst
+
+
+def test_figures_without_pyplot_are_shown_once(extensions: Any) -> None:
+    drawn = sg.figures.new_figure(2, 2)
+    variables = {"a": drawn, "b": 3, "c": plt.figure()}
+    assert list(extensions.gallery_setting.new_figures(variables)) == [drawn]
+    variables["again"] = drawn
+    assert list(extensions.gallery_setting.new_figures(variables)) == []
+    plt.close("all")
