@@ -72,10 +72,15 @@ def suggestion(value: str, known: Iterable[str], *, most: int = 1, before: str =
     >>> suggestion("resnet21", ["resnet18", "resnet20", "resnet32"], most=2)
     " Did you mean 'resnet20' or 'resnet18'?"
     """
+    near = [repr(before + name) for name in nearest(value, known, most=most)]
+    return f" Did you mean {' or '.join(near)}?" * bool(near)
+
+
+def nearest(value: str, known: Iterable[str], *, most: int) -> list[str]:
+    """Return the known names that are most like a value, the nearest first."""
     names = list(dict.fromkeys(known))
     near = difflib.get_close_matches(value, names, n=len(names) or 1)
-    nearest = sorted(near, key=lambda name: _remoteness(name, value))[:most]
-    return f" Did you mean {' or '.join(repr(before + name) for name in nearest)}?" * bool(near)
+    return sorted(near, key=lambda name: _remoteness(name, value))[:most]
 
 
 def _remoteness(name: str, value: str) -> tuple[float, int, int]:

@@ -53,7 +53,7 @@ def test_a_python_file_that_says_more(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["py:none.py:build", "py:none.py", "py:build"])
 def test_python_files_that_are_not_there(name: str) -> None:
-    with pytest.raises(sg.InputError, match=r"write py:FILE:FUNCTION"):
+    with pytest.raises(sg.InputError, match=r"[wW]rite py:FILE:FUNCTION"):
         model(name)
 
 
@@ -196,7 +196,7 @@ def test_functions_that_do_not_fit(tmp_path: Path) -> None:
         sg.InputTypeError, match=r"biuld is not a function .* Did you mean 'build'\?"
     ):
         model(f"py:{path}:biuld")
-    with pytest.raises(sg.InputError, match=r"write py:FILE:FUNCTION"):
+    with pytest.raises(sg.InputError, match=r"[wW]rite py:FILE:FUNCTION"):
         model(f"py:{path}:")
     (tmp_path / "mine.txt").write_text("x = 1")
     with pytest.raises(

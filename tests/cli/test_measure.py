@@ -155,7 +155,7 @@ def test_a_failing_network_does_not_stop_the_rest(tmp_path: Path) -> None:
     assert result.stderr.splitlines()[3:] == [
         "Error: 2 of 3 networks failed; the same command tries them again:",
         f"  {names[0]}: RuntimeError: the first line and the second",
-        "  sigmascope/resnt20: sigmascope/resnt20 is not in the catalog. "
+        "  sigmascope/resnt20 is not in the catalog. "
         "Did you mean 'sigmascope/resnet20' or 'sigmascope/resnet32' or "
         "'sigmascope/resnet20-noisy'? Run `sigmascope list models` for all names.",
         f"To see why, try one alone: sigmascope --debug measure {names[0]} --data random:8 "
@@ -179,7 +179,7 @@ def test_without_any_score_it_is_not_done(tmp_path: Path) -> None:
         result = run("measure", names[0], *DATA, "-o", tmp_path / "runs")
         assert result.exit_code == 3
         assert f"1/1 {names[0]}: {state}" in result.stderr
-        assert f"Note: {names[0]} has no score at all. nothing is known of" in result.stderr
+        assert f"Note: {names[0]} has no score at all: nothing is known of" in result.stderr
     assert run("measure", *names, *DATA, "-o", tmp_path / "both").exit_code == 0
 
 

@@ -29,6 +29,7 @@ COMMANDS = (
     "linearize",
     "reproduce",
     "list",
+    "completion",
     "demo",
 )
 
@@ -53,7 +54,27 @@ def test_every_command_explains_itself_and_offers_json(command: str) -> None:
     result = run(command, "--help")
     assert result.exit_code == 0
     assert result.output.startswith(f"Usage: sigmascope {command} ")
-    assert re.search(r"--json +Print JSON instead of text\.", result.output)
+    offered = re.search(r"--json +Print JSON instead of text\.", result.output)
+    assert bool(offered) == (command != "completion")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_examples_of_itself(command: str) -> None:
+    found = run(command, "--help").output
+    examples = re.findall(r"sigmascope (\w+) .*", found[found.index("Example") :])
+    assert examples
+    assert set(examples) == {command}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_options_is_in_whole_phrases(command: str) -> None:
+    """No fragments such as "Of what is drawn." that are clear to their author only."""
+    for option in main.commands[command].params:
+        told = getattr(option, "help", None)
+        if told is not None:
+            assert re.match("[A-Z0-9]", told), option.name
+            assert not re.match(r"(Of|In|For|With|From|To|By)\b", told), option.name
+            assert re.search(r"[.\]]$", told), option.name
 
 
 def test_version() -> None:

@@ -55,7 +55,7 @@ def test_a_plan_runs_nothing(tmp_path: Path) -> None:
         (["a", "--gpus", "1"], "--gpus needs an engine: pass one with --on"),
         (["a", "--on", "ray"], "--on needs a shared directory: pass one with -o."),
         (["a", "--on", "ray", "-o", "x.json"], "--on needs a shared directory"),
-        (["@none.txt"], "@none.txt: cannot be read"),
+        (["@none.txt"], "@none.txt: the file none.txt cannot be read (No such file"),
         (["a", "--shard", "auto/0", "-o", "r"], "'auto/0' is not a shard"),
         (["a", "--pending", "0", "--on", "ray", "-o", "r"], "0 is not in the range x>=1"),
     ],

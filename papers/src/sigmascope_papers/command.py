@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from sigmascope.cli import options
+from sigmascope.cli.names import Name
 from sigmascope.cli.output import complain, emit, inform, json_option, say
 from sigmascope.cli.program import DONE, FAILED, PARTIAL
 
@@ -15,8 +17,22 @@ OUT: dict[str, Any] = {"default": "reproduced", "show_default": True}
 WEIGHTS: dict[str, Any] = {"default": "zoo", "show_default": True}
 
 
-@click.command(short_help="Reproduce figures and tables of the papers.")
-@click.argument("names", nargs=-1)
+def _items() -> list[str]:
+    from sigmascope_papers.table import ITEMS
+
+    return [ALL, *ITEMS]
+
+
+EXAMPLES = (
+    "sigmascope reproduce --list",
+    "sigmascope reproduce fig7 table1 sym-fig1 -o reproduced",
+)
+
+
+@click.command(
+    short_help="Reproduce figures and tables of the papers.", epilog=options.examples(*EXAMPLES)
+)
+@click.argument("names", nargs=-1, type=Name("items", _items))
 @click.option("--list", "wanted_list", is_flag=True, help="Print the names, with what they show.")
 @click.option("-o", "--out", type=click.Path(file_okay=False), help="Directory to write to.", **OUT)
 @click.option("--from-scratch", is_flag=True, help="Measure again instead of reading results.")

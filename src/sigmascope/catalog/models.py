@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from sigmascope.catalog.vision import of_timm, of_torchvision
 from sigmascope.catalog.vision_tasks import torchvision_names
 from sigmascope.catalog.weights import load_weights
 from sigmascope.catalog.zoo import of_zoo, zoo_names
-from sigmascope.checks import LARGEST_NUMPY_SEED, check_path, suggestion
+from sigmascope.checks import LARGEST_NUMPY_SEED, check_path, nearest, suggestion
 from sigmascope.errors import InputTypeError, MissingExtraError, OptionError
 from sigmascope.maths.randomness import FixedSeed, as_number
 
@@ -95,12 +96,23 @@ def _prefix(name: str) -> str:
     if prefix is None:
         rest = re.split("[/:]", name, maxsplit=1)[1:]
         near = suggestion(name, [one + part for part in rest for one in SOURCES])
+        near = near if rest else _like(name)
         if name.partition(":")[0] in NETWORKS:
             near = f" Did you mean 'sigmascope/{name}'?"
         raise OptionError(
             f"{name!r} is not in the catalog. Names start with {', '.join(SOURCES)}.{near}"
         )
     return prefix
+
+
+def _like(name: str) -> str:
+    """Suggest networks of the zoo and torchvision for a name without its source."""
+    names = [*zoo_names()]
+    with suppress(MissingExtraError):
+        names += [f"torchvision/{one}" for one in LISTS["torchvision"]()]
+    rests = {one.partition("/")[2]: one for one in reversed(names)}
+    near = [repr(rests[one]) for one in nearest(name, rests, most=3)]
+    return f" Did you mean {' or '.join(near)}?" * bool(near)
 
 
 def _check_weights(weights: object, name: str, prefix: str) -> None:

@@ -34,8 +34,10 @@ def of_python(rest: str, name: str, pretrained: bool) -> Model:
     """
     file, mark, factory = rest.rpartition(":")
     path = Path(file).resolve()
-    if not mark or not factory or not path.is_file():
+    if not mark or not factory:
         raise InputError(f"{name!r} is not a Python file and a function: write py:FILE:FUNCTION.")
+    if not path.is_file():
+        raise InputError(f"{file}: no such file. Write py:FILE:FUNCTION, with the path of a file.")
     # A unique name: no loaded module is replaced, and dataclasses look their module up by it.
     spec = importlib.util.spec_from_file_location(f"_sigmascope_{next(_numbers)}_{path.stem}", path)
     if spec is None or spec.loader is None:

@@ -12,6 +12,7 @@ import click
 from sigmascope import __version__
 from sigmascope.cli.align import align
 from sigmascope.cli.compare import compare
+from sigmascope.cli.completion import completion
 from sigmascope.cli.demo import demo
 from sigmascope.cli.linearize import linearize
 from sigmascope.cli.listing import listing
@@ -30,7 +31,7 @@ __all__ = ["main"]
 
 COMMANDS = (
     *(measure, watch, compare, report, show, track, similarity, align, stitch, linearize),
-    *(reproduce, listing, demo),
+    *(reproduce, listing, completion, demo),
 )
 SETTINGS = {"help_option_names": ["-h", "--help"], "token_normalize_func": current_name}
 

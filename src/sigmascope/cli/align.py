@@ -22,9 +22,15 @@ NAME = "align"
 WEIGHTS = "aligned.safetensors"
 
 
-@click.command(short_help="Align two networks and draw the barrier between them.")
-@click.argument("a", metavar="A")
-@click.argument("b", metavar="B")
+EXAMPLES = ("sigmascope align sigmascope/myrtle:0 sigmascope/myrtle:1 --data cifar10 -o aligned",)
+
+
+@click.command(
+    short_help="Align two networks and draw the barrier between them.",
+    epilog=options.examples(*EXAMPLES),
+)
+@options.network("a", metavar="A")
+@options.network("b", metavar="B")
 @options.data("embedded")
 @options.split
 @options.limit

@@ -26,7 +26,16 @@ FACTS = ("accuracy", "parameters", "flops", "depth")
 NEIGHBORS = (("nearest", "distance"), ("second", "its distance"))
 
 
-@click.command(short_help="Statistics, distances, clusters of stored signatures.")
+EXAMPLES = (
+    "sigmascope compare runs",
+    "sigmascope compare a.json b.json --by population --figures figures",
+)
+
+
+@click.command(
+    short_help="Statistics, distances, clusters of stored signatures.",
+    epilog=options.examples(*EXAMPLES),
+)
 @options.runs
 @options.only
 @options.choice(

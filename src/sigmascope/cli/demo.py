@@ -14,7 +14,13 @@ Without residual connections, the same layers share the work evenly.
 """
 
 
-@click.command(short_help="Measure two embedded networks, offline, in seconds.")
+EXAMPLES = ("sigmascope demo -o demo",)
+
+
+@click.command(
+    short_help="Measure two embedded networks, offline, in seconds.",
+    epilog=options.examples(*EXAMPLES),
+)
 @options.out("DIR", "Directory to write to.", "demo")
 @json_option
 def demo(out: str, as_json: bool) -> None:

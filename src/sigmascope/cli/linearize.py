@@ -32,8 +32,13 @@ BUDGET = (
 )
 
 
-@click.command(short_help="Replace activations that a network hardly uses.")
-@click.argument("network")
+EXAMPLES = ("sigmascope linearize sigmascope/resnet20 --data cifar10 --budget 4 -o linearized",)
+
+
+@click.command(
+    short_help="Replace activations that a network hardly uses.", epilog=options.examples(*EXAMPLES)
+)
+@options.network("network")
 @options.data()
 @options.option("--budget", BUDGET, required=True, metavar="BUDGET")
 @options.choice("--by", choices.LinearizeBy, "What ranks the activations.", "affinity")

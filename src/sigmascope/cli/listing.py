@@ -6,10 +6,21 @@ import fnmatch
 
 import click
 
+from sigmascope.cli import options
 from sigmascope.cli.output import emit, inform, json_option, say
 
+EXAMPLES = (
+    "sigmascope list models resnet",
+    "sigmascope list models 'timm/vit_*'",
+    "sigmascope list data",
+)
 
-@click.command("list", short_help="Print names of models, data, activations.")
+
+@click.command(
+    "list",
+    short_help="Print names of models, data, activations.",
+    epilog=options.examples(*EXAMPLES),
+)
 @click.argument("what", type=click.Choice(["models", "data", "activations"]))
 @click.argument("pattern", required=False)
 @json_option

@@ -43,8 +43,18 @@ STATES = {
 }
 
 
-@click.command(short_help="Measure networks, print and store their signatures.")
-@click.argument(
+EXAMPLES = (
+    "sigmascope measure sigmascope/resnet20 --data embedded",
+    "sigmascope measure torchvision/resnet18 py:net.py:build --data imagefolder:val -o runs",
+    "sigmascope measure @names.txt --data cifar10 -o runs --on slurm",
+)
+
+
+@click.command(
+    short_help="Measure networks, print and store their signatures.",
+    epilog=options.examples(*EXAMPLES),
+)
+@options.network(
     "names", nargs=-1, required=True, metavar="NETWORK...", callback=surveying.listed_names
 )
 @options.data()
@@ -231,8 +241,9 @@ def _complain_of(outcomes: list[Outcome], out: str | None) -> None:
             out and failure.error == "FileFormatError" and out in failure.message
         )
         again = " Or measure it again with --no-resume." if is_of_files else ""
+        named = failure.message.lstrip("'").startswith(failure.name)
         complain(
-            f"{failure.name}: {failure.message}{again}",
+            f"{'' if named else failure.name + ': '}{failure.message}{again}",
             label="Error: " if len(outcomes) == 1 else "  ",
         )
     command = next((failure.command for failure in failures if failure.command), "")
@@ -242,9 +253,7 @@ def _complain_of(outcomes: list[Outcome], out: str | None) -> None:
     for outcome in outcomes:
         new = outcome.state == "measured"
         if outcome.signature and not _is_scored(outcome) and (new or not some):
-            inform(
-                f"Note: {outcome.name} has no score at all. {_reason(outcome.signature)}".strip()
-            )
+            inform(f"Note: {outcome.name} has no score at all{_reason(outcome.signature)}.")
         if outcome.state == "busy":
             inform(
                 f"Note: another process is measuring {outcome.name}. The same command picks "
@@ -261,9 +270,9 @@ def _is_scored(outcome: Outcome) -> bool:
 
 
 def _reason(signature: Signature) -> str:
-    """Return why the first site has no score."""
+    """Return why the first site has no score, after a colon."""
     reasons = [site.reason or site.population_reason for site in signature.sites]
-    return f"{reasons[0]}." if reasons and reasons[0] else ""
+    return f": {reasons[0]}" if reasons and reasons[0] else ""
 
 
 def _code(outcomes: list[Outcome]) -> int:

@@ -10,6 +10,7 @@ import click
 
 from sigmascope.checks import OLD_NAMES
 from sigmascope.choices import OLD_VALUES, values_of
+from sigmascope.cli.names import Name
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -50,11 +51,16 @@ def out(metavar: str, help: str, default: str | None = None) -> Callable[[Comman
 
 def data(default: str | None = None) -> Callable[[Command], Command]:
     """Return the options `--data` and `--data-root`; without a default the first is required."""
-    more = {"metavar": "NAME", "required": default is None}
+    more = {"metavar": "NAME", "required": default is None, "type": Name("data")}
     name = option("--data", "Data; see `sigmascope list data`.", default, **more)
     root = "Directory with the data files.  [default: $SIGMASCOPE_DATA, or data]"
     directory = option("--data-root", root, metavar="DIR")
     return lambda command: name(directory(command))
+
+
+def examples(*lines: str) -> str:
+    """Return the end of a command's help: what to type."""
+    return "\b\n" + "\n".join(["Examples:", *(f"  {line}" for line in lines)])
 
 
 def current_name(name: str) -> str:
@@ -64,6 +70,11 @@ def current_name(name: str) -> str:
     ('site', 'published', 'seed')
     """
     return OLD_NAMES.get(name, OLD_VALUES.get(name, name))
+
+
+def network(name: str, **more: Any) -> Callable[[Command], Command]:
+    """Return an argument that is the name of a network."""
+    return click.argument(name, type=Name("models"), **more)
 
 
 runs = click.argument("runs", nargs=-1, required=True, type=click.Path())

@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 OPENING, TITLE, HEAD = b"<!doctype html>", b"sigmascope</title>", 8192
 
 
-@click.command(short_help="Write a page about stored signatures.")
+EXAMPLES = ("sigmascope report runs -o report.html",)
+
+
+@click.command(
+    short_help="Write a page about stored signatures.", epilog=options.examples(*EXAMPLES)
+)
 @options.runs
 @options.only
 @options.out("FILE", "The page to write.", "report.html")

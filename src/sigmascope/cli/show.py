@@ -13,7 +13,13 @@ from sigmascope.cli.output import emit, json_option, read, say
 LINEARIZED = ("linearization", "linearization-plan", "linearized-network")
 
 
-@click.command(short_help="Print stored signatures, tracks and linearizations.")
+EXAMPLES = ("sigmascope show runs", "sigmascope show runs --only resnet --json")
+
+
+@click.command(
+    short_help="Print stored signatures, tracks and linearizations.",
+    epilog=options.examples(*EXAMPLES),
+)
 @options.runs
 @options.only
 @json_option

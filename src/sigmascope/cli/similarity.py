@@ -25,9 +25,14 @@ COMMON = ("measure", "group", "pairs", "seed")
 NAME = "similarity"
 
 
-@click.command(short_help="Compare two networks layer by layer.")
-@click.argument("a", metavar="A")
-@click.argument("b", metavar="B")
+EXAMPLES = ("sigmascope similarity sigmascope/resnet20 sigmascope/plain20 --measure cka",)
+
+
+@click.command(
+    short_help="Compare two networks layer by layer.", epilog=options.examples(*EXAMPLES)
+)
+@options.network("a", metavar="A")
+@options.network("b", metavar="B")
 @options.data("embedded")
 @options.split
 @options.limit

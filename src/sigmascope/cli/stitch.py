@@ -49,9 +49,15 @@ READERS: dict[str, Callable[[str], Any]] = {
 }
 
 
-@click.command(short_help="Stitch the front of one network to the back of another.")
-@click.argument("front")
-@click.argument("back")
+EXAMPLES = ("sigmascope stitch sigmascope/myrtle:0 sigmascope/myrtle:1 --site 9 --data cifar10",)
+
+
+@click.command(
+    short_help="Stitch the front of one network to the back of another.",
+    epilog=options.examples(*EXAMPLES),
+)
+@options.network("front")
+@options.network("back")
 @options.option("--site", "Where to stitch; a wrong name lists the choices.", required=True)
 @options.data()
 @options.choice("--family", FAMILIES, "Family of matrices the stitch is from.", "relu-group")

@@ -64,7 +64,9 @@ def listed_names(
         try:
             lines = Path(word[1:]).read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
-            raise click.BadParameter(f"{word}: cannot be read ({error}).") from error
+            why = getattr(error, "strerror", None) or error
+            told = f"{word}: the file {word[1:]} cannot be read ({why}). It has one name per line."
+            raise click.BadParameter(told) from error
         names += [line.strip() for line in lines if line.strip() and line.strip()[0] != "#"]
     if not names:
         raise click.BadParameter("there is no network in it. Write one name per line.")

@@ -39,6 +39,8 @@ def checked_device(device: str) -> torch.device:
         torch.empty(0, device=found)
     except (RuntimeError, AssertionError) as error:  # torch raises either, by how it was built
         told = str(error).partition("\n")[0]
+        if told.startswith("Expected one of"):  # a list of all types that torch ever had
+            told = "not a type of device"
         raise OptionError(
             f"device={device!r} cannot be used here ({told}). Choose 'auto' or 'cpu'."
         ) from error
