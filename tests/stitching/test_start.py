@@ -48,6 +48,33 @@ def test_a_planted_element_is_found_from_any_seed(family: str) -> None:
     assert all(torch.equal(one, orders[0]) for one in orders)
 
 
+@pytest.mark.parametrize("family", ["relu-group", "softsort"])
+def test_a_stitch_starts_at_a_given_element(family: str) -> None:
+    """A matched element, given: without training it is what was found, as candidate 0."""
+    given: dict[str, Any] = {"site": "2", "batches": data(), "rate": 0.0, "epochs": 1, **QUICK}
+    there = sg.stitch(trained(), moved(), family="permutation", **given)
+    still = {"family": family, "start": "given", "scale_rate": 0.0}
+    found = sg.stitch(trained(), moved(), element=there.element, **still, **given)
+    torch.testing.assert_close(found.matrix, there.matrix, atol=1e-5, rtol=1e-5)
+    assert abs(found.adapted_penalty) < 1
+    other = sg.stitch(trained(), moved(), element=ELEMENT, **still, **given)
+    torch.testing.assert_close(other.matrix, ELEMENT.float().double(), atol=1e-5, rtol=1e-5)
+    assert other.adapted_penalty > 1
+
+
+def test_a_given_start_is_refused_without_a_positive_scaled_permutation() -> None:
+    given: dict[str, Any] = {"batches": data(64, 64), "site": "2", "start": "given", **QUICK}
+    negative = ELEMENT.clone()
+    negative[negative > 0] *= -1
+    for element in (negative, torch.ones(8, 8), torch.zeros(8, 8)):
+        with pytest.raises(sg.InputError, match="one positive entry in every row"):
+            sg.stitch(trained(), moved(), element=element, **given)
+    with pytest.raises(sg.OptionError, match=r"element=\.\.\. belongs to .* start='given'"):
+        sg.stitch(trained(), moved(), **given)
+    with pytest.raises(sg.OptionError, match="start='given' is read by family='relu-group'"):
+        sg.stitch(trained(), moved(), element=ELEMENT, family="full", **given)
+
+
 def test_training_that_ruins_a_matching_does_not_lose_it() -> None:
     given: dict[str, Any] = {"site": "2", "batches": data(), "epochs": 2, **QUICK}
     ruined = {"rate": 1e4, "scale_rate": 30.0, "momentum": 0.0}

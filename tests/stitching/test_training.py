@@ -616,9 +616,9 @@ def test_an_alpha_that_diverges_is_never_chosen() -> None:
 
 def test_wrong_questions() -> None:
     front, back = trained(), moved()
-    with pytest.raises(sg.OptionError, match=r"family='fixed' and element=\.\.\. belong together"):
+    with pytest.raises(sg.OptionError, match=r"element=\.\.\. belongs to family='fixed'"):
         short(front, back, family="fixed")
-    with pytest.raises(sg.OptionError, match=r"family='fixed' and element=\.\.\. belong together"):
+    with pytest.raises(sg.OptionError, match=r"element=\.\.\. belongs to family='fixed'"):
         short(front, back, family="full", element=torch.eye(8))
     with pytest.raises(sg.OptionError, match="site='relu' is not in this network"):
         short(front, back, at="relu")

@@ -169,6 +169,22 @@ def as_matrix(element: Monomial | Array, channels: int) -> Tensor:
     return matrix
 
 
+def as_scaled_permutation(matrix: Tensor) -> Tensor:
+    """Return a matrix (c, c) if it has one positive entry in every row and column, else raise.
+
+    >>> as_scaled_permutation(torch.tensor([[0.0, 2.0], [1.0, 0.0]])).sum()
+    tensor(3.)
+    """
+    occupied = matrix != 0
+    alone = all(bool((occupied.sum(dim=axis) == 1).all()) for axis in (0, 1))
+    if not alone or bool((matrix < 0).any()):
+        raise InputError(
+            "element must have one positive entry in every row and column, where start='given'. "
+            "Pass a Monomial with positive scales, as symmetry.align finds them for ReLU."
+        )
+    return matrix
+
+
 class _Marked(nn.Module):
     """The front with an activation after the site: a recorder reports the layout of its input."""
 

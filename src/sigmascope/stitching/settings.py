@@ -106,8 +106,8 @@ class Settings:
         validation: the share of the training data that is held out.
         start: where a group element starts: "random", or "matched", at the permutation that best
             matches normalized channels of the two networks on the training data, with ratios of
-            norms as scales. A matched start has no head start, and is itself a candidate for the
-            best epoch, as number 0.
+            norms as scales, or "given", at an element, as one that `symmetry.align` found. These two
+            have no head start, and are themselves candidates for the best epoch, as number 0.
     """
 
     optimizer: str = "sgd"

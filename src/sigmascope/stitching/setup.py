@@ -20,7 +20,7 @@ from sigmascope.measure.subject import current_versions
 from sigmascope.stitching.adapting import AdaptedAccuracies
 from sigmascope.stitching.assembly import Joint, prepare
 from sigmascope.stitching.families import FAMILIES, Moments, matched
-from sigmascope.stitching.layer import Stitch, as_matrix, channel_axis
+from sigmascope.stitching.layer import Stitch, as_matrix, as_scaled_permutation, channel_axis
 from sigmascope.stitching.loop import TrainingLoop
 from sigmascope.stitching.result import StitchResult, no_matrix
 from sigmascope.stitching.settings import SHARED, Settings, settings_for
@@ -40,7 +40,8 @@ class Task:
     Attributes:
         family: a row of `FAMILIES`.
         changes: settings that differ from the preset; only settings that the family reads.
-        element: for the family "fixed": a group element or matrix (c, c).
+        element: for the family "fixed", or where a stitch with start="given" starts: a group element
+            or matrix (c, c).
     """
 
     family: str
@@ -55,9 +56,11 @@ def settings_of(task: Task, preset: str | Settings) -> Settings:
     4
     """
     check_choice("family", task.family, FAMILIES)
-    if (task.element is not None) != (task.family == "fixed"):
-        raise OptionError("family='fixed' and element=... belong together. Pass both or neither.")
     settings = settings_for(preset, task.family, task.changes)
+    if (task.element is not None) != (task.family == "fixed" or settings.start == "given"):
+        raise OptionError(
+            "element=... belongs to family='fixed' and to start='given'. Pass both or neither."
+        )
     for name, value in task.changes.items():
         current = OLD_NAMES.get(name, name)
         readers = [family for family, row in FAMILIES.items() if current in row.options]
@@ -126,7 +129,11 @@ class StitchSetup:
         if settings.start == "matched":
             layer.start_at(matched(self._moments))
         if task.element is not None:
-            layer.set_matrix(as_matrix(task.element, joint.channels))
+            matrix = as_matrix(task.element, joint.channels)
+            if task.family == "fixed":
+                layer.set_matrix(matrix)
+            else:
+                layer.start_at(as_scaled_permutation(matrix))
         return StitchTrainer(layer, joint.back.after, task.family, settings)
 
     @cached_property

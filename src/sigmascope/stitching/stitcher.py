@@ -264,7 +264,8 @@ def stitch(
             ("identity"), the matrix closest to the features of the back ("least-squares"), the best
             permutation with ratios of norms ("permutation"), a given one ("fixed", element=).
         preset: see `Stitcher`.
-        element: for the family "fixed", a group element or matrix (c, c).
+        element: for the family "fixed", or to begin with if start="given": a group element or
+            scaled permutation (c, c), from the channels of the front to those of the back.
         seed: see `Stitcher`.
         **options: those of `Stitcher` (style, cache_front, names, progress); `checkpoint`, a file
             from which an interrupted run continues, on the same kind of device, to the same result;

@@ -60,7 +60,7 @@ class StitchTrainer:
         history: the epochs so far.
         best: the best epoch so far.
         reason: why training stopped early; empty if it did not.
-        is_matched: whether it starts at a matching, which is itself a candidate.
+        is_matched: whether it starts at a matching or a given element, itself a candidate.
     """
 
     def __init__(self, stitch: Stitch, back: nn.Module, name: str, settings: Settings) -> None:
@@ -72,7 +72,7 @@ class StitchTrainer:
         self.history: list[Epoch] = []
         self.best: Snapshot | None = None
         self.reason = ""
-        self.is_matched = self.family.start_at is not None and settings.start == "matched"
+        self.is_matched = self.family.start_at is not None and settings.start != "random"
         has_scales = self.family.scales is not None and not self.is_matched
         self.has_head_start = has_scales and settings.head_start > 0
         self.stitch.scaled = not self.has_head_start

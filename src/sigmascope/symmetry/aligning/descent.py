@@ -83,6 +83,8 @@ class Descent:
         """
         changed = set(range(len(self._blocks)))
         self.history.append(self.objective)
+        if self.history[-1] <= NOTHING * self._energy:
+            return
         for _ in range(SWEEPS):
             due, changed = changed, set()
             for number, block in enumerate(self._blocks):
