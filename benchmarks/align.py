@@ -3,7 +3,7 @@
     python benchmarks/align.py planted [--draws 20] [--by weights] [--jobs 16] [NAME …]
     python benchmarks/align.py speed
     python benchmarks/align.py rebasin
-    python benchmarks/align.py alike
+    python benchmarks/align.py alike [--jobs 16]
 
 `planted` moves a network at random in float64 and aligns it to itself, by weights and by
 activations: a draw is missed if a parameter differs from the original's by more than 1e-6. `speed`
@@ -27,6 +27,7 @@ from functools import lru_cache
 from multiprocessing import get_context
 
 import torch
+from align_alike import alike
 from setting import describe, progress
 from torch import Tensor, nn
 
@@ -184,45 +185,6 @@ def distance(a: nn.Module, b: nn.Module) -> float:
     return sum(float((one - other).detach().double().square().sum()) for one, other in pairs)
 
 
-ALIKE = {
-    "untrained": (
-        *(("resnet20:0-init", "resnet20:1-init"), ("vgg16:1-init", "vgg16:2-init")),
-        *(("vit-patch4:0-init", "vit-patch4:1-init"), ("plain20:0-init", "plain20:1-init")),
-    ),
-    "one trained, one not": (
-        *(("resnet20:0", "resnet20:1-init"), ("vgg16:1", "vgg16:2-init")),
-        ("vit-patch4:0", "vit-patch4:1-init"),
-    ),
-    "other tasks": (
-        *(("resnet20:0", "resnet20-rotation:1"), ("resnet20:0", "resnet20-simclr:1")),
-        *(("resnet20:0", "resnet20-noisy:1"), ("resnet20:0", "resnet20-adversarial:1")),
-    ),
-    "other seeds": (
-        *(("resnet20:0", "resnet20:1"), ("plain20:0", "plain20:1"), ("vgg16:1", "vgg16:2")),
-        *(("vgg16:3", "vgg16:4"), ("vit-patch4:0", "vit-patch4:1")),
-        *(("resnet20:2", "resnet20:3"), ("myrtle-nobn:0", "myrtle-nobn:1")),
-    ),
-}
-
-
-def alike() -> Iterator[str]:
-    """Yield a table of the cosines of aligned pairs and of their controls."""
-    yield "| pairs | | cosine | largest of 5 controls | ratio | with permutations alone |"
-    yield "|---|---|--:|--:|--:|--:|"
-    for kind, pairs in ALIKE.items():
-        for names in pairs:
-            a, b = (sg.catalog.model(f"sigmascope/{name}").network for name in names)
-            cells = []
-            for group in ("all", "permutations"):
-                progress(f"{names}, {group}")
-                found = sg.symmetry.align(a, b, group=group, controls=5, progress=False)
-                largest = max(found.controls)
-                cells.append((found.overall, largest, found.overall / largest))
-            (cosine, largest, ratio), (*_, other) = cells
-            numbers = f"{cosine:.4f} | {largest:.4f} | {ratio:.2f} | {other:.2f}"
-            yield f"| {kind} | {', '.join(names)} | {numbers} |"
-
-
 def main() -> None:
     """Print tables in Markdown."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -230,7 +192,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", default=[])
     parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--by", default="weights,activations", help="of planted elements")
-    parser.add_argument("--jobs", type=int, default=1, help="processes, of planted elements")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     given = parser.parse_intermixed_args()
     print(describe("cpu"), "\n", flush=True)
     lines = {
@@ -239,7 +201,7 @@ def main() -> None:
         ),
         "speed": speed,
         "rebasin": rebasin,
-        "alike": alike,
+        "alike": lambda: alike(given.jobs),
     }[given.what]()
     for line in lines:
         print(line, flush=True)

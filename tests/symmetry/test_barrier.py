@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -16,6 +18,7 @@ from sigmascope.symmetry import (
     interpolation,
     move,
 )
+from sigmascope.symmetry.barriers import Curve
 from sigmascope.symmetry.labeled_batches import evaluated
 from sigmascope.symmetry.wiring.trace import trace
 from tests.symmetry.lively import lively
@@ -193,6 +196,23 @@ def test_it_prints_and_draws_itself() -> None:
         assert tuple(calibrated.lines[place].get_ydata()) == line.curves[name].calibrated
         assert tuple(accuracy.lines[place].get_ydata()) == line.curves[name].accuracies
     assert len(drawn.table) == 12
+
+
+def test_a_note_tells_a_correction_that_makes_the_mean_sure_of_itself() -> None:
+    a = lively(network())
+    line = barrier(a, move(a, 0), data(), points=3)
+    ends = {"accuracies": (0.9, 0.5, 0.9), "calibrated": (0.3, 0.9, 0.3)}
+    quiet, better = Curve((0.3, 1.0, 0.3), **ends), {"accuracies": (0.9, 0.6, 0.9)}
+    for corrected, told in (
+        (Curve((0.3, 1.2, 0.3), **ends | better), True),
+        (Curve((0.3, 0.8, 0.3), **ends | better), False),  # better in both
+        (Curve((0.3, 1.2, 0.3), **ends | {"accuracies": (0.9, 0.4, 0.9)}), False),  # worse in both
+    ):
+        curves = {name: corrected if "corrected" in name else quiet for name in CURVES}
+        note = "raises the loss of the naive and the aligned line" in repr(
+            replace(line, curves=curves)
+        ).replace("\n", " ")
+        assert note is told
 
 
 def test_bad_input_of_a_barrier() -> None:

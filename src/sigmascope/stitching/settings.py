@@ -106,7 +106,7 @@ class Settings:
         validation: the share of the training data that is held out.
         start: where a group element starts: "random", or "matched", at the permutation that best
             matches normalized channels of the two networks on the training data, with ratios of
-            norms as scales, or "given", at an element, as one that `symmetry.align` found. These two
+            norms as scales, or "given", at an element such as `symmetry.align` finds. These two
             have no head start, and are themselves candidates for the best epoch, as number 0.
     """
 

@@ -40,8 +40,8 @@ class Task:
     Attributes:
         family: a row of `FAMILIES`.
         changes: settings that differ from the preset; only settings that the family reads.
-        element: for the family "fixed", or where a stitch with start="given" starts: a group element
-            or matrix (c, c).
+        element: for the family "fixed", or to begin with if start="given": a group element or
+            matrix (c, c).
     """
 
     family: str
