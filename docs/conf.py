@@ -28,6 +28,7 @@ extensions = [
     "copied_pages",
     "api_pages",
     "linked_names",
+    "accessible",
 ]
 exclude_patterns = ["extensions", "drawings", "_static/vendor/*.md", "examples/*.ipynb"]
 nitpicky = True
@@ -50,7 +51,7 @@ toc_object_entries_show_parents = "hide"
 # MathJax lies in _static/vendor, see the README there.
 mathjax_path = "vendor/mathjax-tex-svg.js"
 mathjax3_config = {
-    "options": {"enableMenu": False},  # it would load more scripts
+    "options": {"enableMenu": False, "enableAssistiveMml": True},  # a menu would load scripts
     "svg": {"fontCache": "global"},
 }
 
@@ -64,7 +65,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "examples",
     "filename_pattern": r"\.py",
-    "image_scrapers": ("matplotlib", "gallery_setting.scrape"),
+    "image_scrapers": ("gallery_setting.scrape", "matplotlib"),
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_memory": False,
@@ -78,10 +79,13 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
 }
 
+WIDE = ("gallery", "compatibility", "reliability")  # pages whose tables need all the room
 html_theme = "pydata_sphinx_theme"
 html_title = "sigmascope"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
+html_context = {"default_mode": "auto"}
 html_copy_source = False
 html_show_sourcelink = False
 html_show_copyright = False
@@ -94,10 +98,10 @@ html_theme_options = {
     "footer_start": ["footer_license"],
     "footer_end": [],
     "show_prev_next": True,
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {"**": ["page-toc"], **{page: [] for page in WIDE}},
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
     "back_to_top_button": False,
 }
-html_sidebars = {"start": [], "index": []}
+html_sidebars = {page: [] for page in ("start", "index", *WIDE)}
 templates_path = ["_templates"]

@@ -24,7 +24,7 @@ DIRECTIVE = re.compile(r"^\.\. auto\w+:: (\S+)$", re.MULTILINE)
 @pytest.fixture(scope="module")
 def extensions() -> Iterator[types.SimpleNamespace]:
     sys.path.insert(0, str(DOCS / "extensions"))
-    names = ("api_pages", "docstrings", "gallery_setting")
+    names = ("accessible", "api_pages", "docstrings", "gallery_setting")
     yield types.SimpleNamespace(**{name: importlib.import_module(name) for name in names})
     sys.path.remove(str(DOCS / "extensions"))
     for name in names:
@@ -95,10 +95,26 @@ def test_docstrings_become_restructured_text(extensions: Any, markdown: str, rst
     assert extensions.docstrings.rst(markdown) == rst
 
 
+@pytest.mark.parametrize(
+    ("written", "mended"),
+    [
+        ('<th class="head"><p></p></th>', "<td></td>"),
+        ('<th class="head"><p>a</p></th>', '<th class="head"><p>a</p></th>'),
+        (
+            '<dt class="sig py"><dl>\n<dd>x</dd>\n</dl></dt><dd>y</dd>',
+            '<dt class="sig py"><div class="sig-parameters">\n<div>x</div>\n</div></dt><dd>y</dd>',
+        ),
+    ],
+)
+def test_what_axe_objects_to_is_mended(extensions: Any, written: str, mended: str) -> None:
+    assert extensions.accessible.mended(written) == mended
+
+
 def test_figures_without_pyplot_are_shown_once(extensions: Any) -> None:
     drawn = sg.figures.new_figure(2, 2)
     variables = {"a": drawn, "b": 3, "c": plt.figure()}
     assert list(extensions.gallery_setting.new_figures(variables)) == [drawn]
     variables["again"] = drawn
     assert list(extensions.gallery_setting.new_figures(variables)) == []
-    plt.close("all")
+    plt.close("all")  # which takes the manager away
+    assert list(extensions.gallery_setting.new_figures(variables)) == []

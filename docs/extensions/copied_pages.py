@@ -95,7 +95,8 @@ def table_of_results(copied: dict[str, Path]) -> str:
         when = ", ".join(sorted({date for date, _ in dates}))
         where = ", ".join(sorted({machine.strip() for _, machine in dates}))
         name = page.removeprefix("benchmarks/")
-        rows.append(f"| [{title}]({name}.md) | {when or 'in the text'} | {where} |")
+        when = when.replace("-", "\N{NON-BREAKING HYPHEN}") or "in the text"
+        rows.append(f"| [{title}]({name}.md) | {when} | {where} |")
         pages.append(name)
     toctree = "\n".join(["```{toctree}", ":hidden:", "", *pages, "```"])
     return "\n".join([intro, *rows, "", toctree, ""])

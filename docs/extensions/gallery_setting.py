@@ -43,8 +43,8 @@ def new_figures(variables: dict[str, Any]) -> Iterator[Any]:
     shown = variables.setdefault(SHOWN, [])
     for value in list(variables.values()):
         figure = value.figure if isinstance(value, Drawn) else value
-        if not isinstance(figure, Figure) or figure.canvas.manager is not None:
-            continue  # pyplot has a manager for each figure, and a scraper of its own
-        if not any(figure is one for one in shown):
-            shown.append(figure)
+        if not isinstance(figure, Figure) or any(figure is one for one in shown):
+            continue
+        shown.append(figure)
+        if figure.canvas.manager is None:  # pyplot gives its figures one, and has its own scraper
             yield figure

@@ -184,7 +184,11 @@ def kind_of_base(module: nn.Module) -> str | None:
 
 
 def known_activations() -> dict[str, list[str]]:
-    """Return the kinds that are recognized, by family; registered ones count as "pointwise"."""
+    """Return the kinds that are recognized, by family; registered ones count as "pointwise".
+
+    >>> "gelu" in known_activations()["pointwise"], sorted(known_activations())
+    (True, ['gated', 'pointwise', 'softmax'])
+    """
     listing = {family: list(kinds) for family, kinds in FAMILIES.items()}
     registered = {*_registered_functions.values(), *_registered_classes.values()}
     listing["pointwise"] += sorted(registered.difference(*FAMILIES.values()))

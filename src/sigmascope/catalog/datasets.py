@@ -83,6 +83,10 @@ def data(
             fit the transform.
         FileFormatError: corrupt files.
         MissingExtraError: a package is missing; the message names the extra.
+
+    >>> found = data("embedded", limit=100, batch_size=64)
+    >>> [tuple(images.shape) for images, labels in found]
+    [(64, 3, 32, 32), (36, 3, 32, 32)]
     """
     kind, rest = _parsed(name)
     check_path("name", name)
@@ -205,5 +209,9 @@ LONGEST_SIDE = 4096
 
 
 def data_names() -> list[str]:
-    """Return the names of all data, as they are written."""
+    """Return the names of all data, as they are written.
+
+    >>> {"embedded", "cifar10"} <= set(data_names())
+    True
+    """
     return [FORMS.get(kind, kind) for kind in DATA]

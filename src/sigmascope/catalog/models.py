@@ -67,6 +67,10 @@ def model(name: str, *, weights: str | Path | None = "default", seed: FixedSeed 
         InputError: weights are missing and cannot be downloaded; the message says which file to
             put where.
         FileFormatError: a file that does not fit, or that would have to run code.
+
+    >>> found = model("sigmascope/resnet20")
+    >>> found.name, tuple(found.inputs.shape[1:]), found.transform.takes
+    ('sigmascope/resnet20', (3, 32, 32), 'images')
     """
     if not isinstance(name, str):
         raise InputTypeError(
@@ -140,7 +144,11 @@ def _seed_all(seed: int) -> None:
 
 
 def model_names() -> dict[str, list[str]]:
-    """Return the names of all networks by library; libraries that are not installed are missing."""
+    """Return the names of all networks by library; libraries that are not installed are missing.
+
+    >>> "resnet20" in " ".join(model_names()["sigmascope"])
+    True
+    """
     listing = {"sigmascope": zoo_names(), "files": list(FORMS)}
     for source, names in LISTS.items():
         try:

@@ -155,6 +155,17 @@ def fit_accuracy(
         InputError, InputTypeError: not a list of signatures with scores; facts that are not
             numbers; families names none of the networks.
         OptionError: another `on`, `degree` or `by`, or scores that were not measured.
+
+    >>> import torch
+    >>> from sigmascope.measure.signature import signature
+    >>> x = torch.randn(256, 4, generator=torch.Generator().manual_seed(0))
+    >>> def measured(slope):
+    ...     network = torch.nn.Sequential(torch.nn.Identity(), torch.nn.LeakyReLU(slope))
+    ...     return signature(network, x, name=f"slope {slope}")
+    >>> signatures = [measured(slope) for slope in (0.1, 0.3, 0.5, 0.7)]
+    >>> accuracies = {one.name: 100 * one.scores[0] for one in signatures}
+    >>> round(fit_accuracy(signatures, accuracies, on="mean").fits[0].r2, 6)
+    1.0
     """
     check_choice("on", on, Predictor)
     check_whole("degree", degree, 1, 2)

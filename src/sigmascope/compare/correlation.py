@@ -149,6 +149,16 @@ def correlations(
         InputError, InputTypeError: not a list of signatures with scores; none has metrics;
             families names none of the networks.
         OptionError: another `by`, or one that was not measured.
+
+    >>> import torch
+    >>> from sigmascope.measure.signature import signature
+    >>> _ = torch.manual_seed(0)
+    >>> layers = [torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 4), torch.nn.Tanh()]
+    >>> network = torch.nn.Sequential(*layers, torch.nn.Linear(4, 4), torch.nn.Sigmoid())
+    >>> x = torch.randn(256, 4)
+    >>> found = correlations([signature(network, x, metrics=["r2"], name="small")])
+    >>> found.metrics, found.sites
+    (('r2',), array([[3]]))
     """
     networks = checked_networks(signatures, by)
     groups = families_of(networks, families)

@@ -169,6 +169,10 @@ def image_masks(
 
     Raises:
         InputError: labels without a name.
+
+    >>> masks = image_masks(torch.tensor([0, 1, -1]), ["cat", "dog"], (4, 4))
+    >>> [concept.name for concept in masks.concepts], masks.samples
+    (['cat', 'dog'], 3)
     """
     values = torch.as_tensor(labels)
     if values.ndim != 1 or values.is_floating_point() or values.dtype == torch.bool:
@@ -192,6 +196,11 @@ def join_masks(*parts: Masks) -> Masks:
 
     Raises:
         InputError: they do not fit together.
+
+    >>> classes = image_masks(torch.tensor([0, 1]), ["cat", "dog"], (4, 4))
+    >>> spots = pixel_masks(torch.zeros(2, 1, 4, 4, dtype=torch.bool), [("spots", "texture")])
+    >>> join_masks(classes, spots).categories
+    ('class', 'texture')
     """
     if not parts or len({(part.samples, part.size) for part in parts}) > 1:
         shapes = ", ".join(f"{part.samples} samples of {part.size}" for part in parts)

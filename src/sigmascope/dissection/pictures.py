@@ -96,6 +96,13 @@ def edge_masks(images: Tensor, threshold: float = 24.0) -> Masks:
     Args:
         images: (n, 3, h, w), uint8.
         threshold: of the length of the gradient, in levels of 0 to 255 per pixel.
+
+    >>> images = torch.zeros(1, 3, 6, 6, dtype=torch.uint8)
+    >>> images[:, :, :, 3:] = 255
+    >>> masks = edge_masks(images)
+    >>> labels = masks.read(0, 1)["edge"].labels
+    >>> {masks.concepts[place].name for place in labels.unique().tolist() if place >= 0}
+    {'vertical'}
     """
     pixels = _pixels(images)
     check_number("threshold", threshold, strict=True)

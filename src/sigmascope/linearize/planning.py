@@ -235,6 +235,12 @@ def apply(model: nn.Module, plan: Plan) -> nn.Module:
     Raises:
         NetworkError: the plan was made for another network.
         InputTypeError: not a plan.
+
+    >>> import torch
+    >>> network = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+    >>> shorter = apply(network, plan(network, torch.randn(256, 4), budget=1))
+    >>> shorter[1], network[1]
+    (Affine(8, axis=-1), Tanh())
     """
     check_kind("plan", plan, Plan, "sigmascope.linearize.plan")
     network = unwrapped(model)

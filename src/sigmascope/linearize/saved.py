@@ -150,6 +150,17 @@ def save(
     Raises:
         InputTypeError: not a network, or not a plan.
         InputError: a network that was folded, or that was made with another plan.
+
+    >>> import tempfile
+    >>> import torch
+    >>> from sigmascope import linearize
+    >>> network = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+    >>> plan = linearize.plan(network, torch.randn(256, 4), budget=1)
+    >>> shorter = linearize.apply(network, plan).eval()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     again = linearize.load(save(shorter, folder, plan=plan), network)
+    >>> torch.equal(again[1].scale, shorter[1].scale)
+    True
     """
     check_kind("plan", plan, Plan, "sigmascope.linearize.plan")
     if isinstance(network, Folded | Linearization):

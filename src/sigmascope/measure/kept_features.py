@@ -163,6 +163,17 @@ def rescore(
         InputError: no kept batches there, or those of several runs, or with one missing.
         FileFormatError: a file that is truncated, corrupt, or newer than this version.
         OptionError: an unknown option, or a value that is not a valid choice.
+
+    >>> import tempfile
+    >>> import torch
+    >>> from sigmascope.measure.signature import signature
+    >>> _ = torch.manual_seed(0)
+    >>> network = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU())
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     first = signature(network, torch.randn(256, 4), keep=folder)
+    ...     again = rescore(folder, covariance="unbiased")
+    >>> first.sites[0].population == again.sites[0].population, again.options.covariance
+    (True, 'unbiased')
     """
     check_path("folder", folder)
     paths = sorted(Path(folder).glob(FILES))

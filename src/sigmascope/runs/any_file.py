@@ -91,6 +91,16 @@ def load(path: Location) -> Any:
         FileFormatError: corrupt, newer than this version, or not a sigmascope file; or a journal,
             which `signature(..., resume=)` reads.
         InputError: a directory without signatures; or one of kept features, which `rescore` reads.
+
+    >>> import tempfile
+    >>> import torch
+    >>> from sigmascope.measure.signature import signature
+    >>> network = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+    >>> measured = signature(network, torch.randn(64, 4), name="small")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     same = load(measured.save(f"{folder}/small.json"))
+    >>> same.name, same.scores.tolist() == measured.scores.tolist()
+    ('small', True)
     """
     check_path("path", path)
     file = Path(path)

@@ -25,7 +25,13 @@ def relu_procrustes(x: Array, y: Array) -> float:
 
 
 def orthogonal_procrustes(x: Array, y: Array) -> float:
-    """Return the Procrustes similarity up to rotations of the channels; see `procrustes`."""
+    """Return the Procrustes similarity up to rotations of the channels; see `procrustes`.
+
+    >>> import numpy as np
+    >>> x = np.random.default_rng(0).standard_normal((50, 3))
+    >>> round(orthogonal_procrustes(x, x @ np.linalg.qr(x[:3])[0]), 6)
+    1.0
+    """
     return float(procrustes(x, y, group="orthogonal").similarity)
 
 
@@ -33,10 +39,21 @@ def relu_cka(x: Array, y: Array) -> float:
     """Return CKA with the maximum over channels as its kernel; see `cka`.
 
     It does not depend on permutations and positive scales of the channels.
+
+    >>> import numpy as np
+    >>> x = np.abs(np.random.default_rng(0).standard_normal((50, 3)))
+    >>> round(relu_cka(x, x[:, [2, 0, 1]] * [1, 5, 2]), 9)
+    1.0
     """
     return float(cka(x, y, group="relu").similarity)
 
 
 def linear_cka(x: Array, y: Array) -> float:
-    """Return the standard linear CKA, by unbiased HSIC; it does not depend on rotations."""
+    """Return the standard linear CKA, by unbiased HSIC; it does not depend on rotations.
+
+    >>> import numpy as np
+    >>> x = np.random.default_rng(0).standard_normal((50, 3))
+    >>> round(linear_cka(x, x @ np.linalg.qr(x[:3])[0]), 9)
+    1.0
+    """
     return float(cka(x, y, group="orthogonal", normalize="none").similarity)

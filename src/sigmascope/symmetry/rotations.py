@@ -84,7 +84,13 @@ def rotation_power(R: Array, p: float, *, orientation: Orientation = "signed") -
 def rotation_powers(
     R: Array, powers: Sequence[float], *, orientation: Orientation = "signed"
 ) -> Any:
-    """Return powers (p, n, n) of a rotation, which is factored once; see `rotation_power`."""
+    """Return powers (p, n, n) of a rotation, which is factored once; see `rotation_power`.
+
+    >>> R = random_rotation(3, seed=0)
+    >>> half, whole = rotation_powers(R, [0.5, 1.0])
+    >>> torch.allclose(half @ half, R), torch.allclose(whole, R)
+    (True, True)
+    """
     check_choice("orientation", orientation, Orientation)
     rotation = _as_rotation(R)
     exponents = [check_number("power", p, -math.inf, strict=True) for p in powers]

@@ -149,6 +149,10 @@ def affinity_penalty(
 
     Raises:
         NoActivationError: the network has no `Scored` activation that ran in training mode.
+
+    >>> network = nn.Sequential(nn.Linear(4, 8), Scored(nn.ReLU()), nn.Linear(8, 2))
+    >>> loss = network(torch.randn(64, 4)).square().mean()
+    >>> (loss + affinity_penalty(network, weight=0.1)).backward()
     """
     found = [one for one in model.modules() if isinstance(one, Scored)]
     scores = [one.score for one in found if one.score is not None]
