@@ -1,11 +1,11 @@
 """Check a built site: its links and anchors, its hosts, its API, and its pages in a browser.
 
-    python docs/check.py build/docs [--pictures DIR]
+    python docs/check.py build/docs [--all] [--pictures DIR]
 
-In the browser some pages of each kind are opened at two widths and in both themes. axe must find
-nothing, the console must be silent, nothing may be wider than the window, and no page may ask
-another host for anything. Without a Chromium these are skipped, unless SIGMASCOPE_REQUIRE_BROWSER
-is set.
+In the browser some pages of each kind, or all, are opened at two widths and in both themes. axe
+must find nothing, the console must be silent, nothing may be wider than the window, and no page
+may ask another host for anything. Without a Chromium these are skipped, unless
+SIGMASCOPE_REQUIRE_BROWSER is set.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 import shutil
 import sys
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
@@ -24,12 +24,12 @@ DOCS = Path(__file__).resolve().parent
 AXE = DOCS.parent / "tests" / "reporting" / "vendor" / "axe.min.js"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 QUIET = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync")
-# One or more pages of each kind; their names with a star stand for the first that matches.
+# One or more pages of each kind.
 LOOKED_AT = (
     "index", "start", "guides/index", "guides/signature", "guides/symmetry", "how/score",
-    "how/groups", "gallery", "examples/index", "examples/align_two_networks", "benchmarks/index",
-    "benchmarks/coverage", "compatibility", "reliability", "api/index", "api/scores",
-    "api/symmetry", "api/errors", "project/changelog", "search", "genindex",
+    "how/transport", "how/groups", "gallery", "examples/index", "examples/align_two_networks",
+    "benchmarks/index", "benchmarks/coverage", "compatibility", "reliability", "api/index",
+    "api/scores", "api/symmetry", "api/errors", "project/changelog", "search", "genindex",
 )  # fmt: skip
 WIDTHS = (1280, 390)
 THEMES = ("light", "dark")
@@ -152,8 +152,8 @@ def complaints_of(page: Any, said: list[str], axe: str) -> Iterator[str]:
         yield f"{undrawn} formulas are not drawn"
 
 
-def in_browser(site: Path, pictures: Path | None) -> Iterator[str]:
-    """Yield what is wrong with some pages of each kind, at each width and in each theme."""
+def in_browser(site: Path, names: Sequence[str], pictures: Path | None) -> Iterator[str]:
+    """Yield what is wrong with these pages, at each width and in each theme."""
     from playwright.sync_api import sync_playwright
 
     program = next(filter(None, map(shutil.which, BROWSERS)), None)
@@ -172,7 +172,8 @@ def in_browser(site: Path, pictures: Path | None) -> Iterator[str]:
                     viewport={"width": width, "height": 900}, color_scheme=theme
                 )
                 context.set_default_timeout(120_000)
-                yield from _each_page(context, site, f"{theme}, {width}", axe, pictures)
+                for name in names:
+                    yield from _opened(context, site, name, f"{theme}, {width}", axe, pictures)
                 context.close()
         browser.close()
 
@@ -183,9 +184,10 @@ def _complained(message: Any, said: list[str]) -> None:
         said.append(f"{message.type}: {message.text}")
 
 
-def _each_page(
-    context: Any, site: Path, setting: str, axe: str, pictures: Path | None
+def _opened(
+    context: Any, site: Path, name: str, setting: str, axe: str, pictures: Path | None
 ) -> Iterator[str]:
+    """Yield what is wrong with one page, in a tab of its own."""
     page, said = context.new_page(), []
     page.on("console", lambda message: _complained(message, said))
     page.on("pageerror", lambda error: said.append(f"error: {error}"))
@@ -198,28 +200,29 @@ def _each_page(
         route.abort()
 
     page.route("**/*", watch)
-    for name in LOOKED_AT:
-        page.goto((site / f"{name}.html").as_uri())
-        page.wait_for_load_state()
-        page.wait_for_function("!window.MathJax || !!MathJax.startup && !!MathJax.startup.promise")
-        page.evaluate("window.MathJax ? MathJax.startup.promise.then(() => true) : true")
-        for complaint in complaints_of(page, said, axe):
-            yield f"{name} ({setting}): {complaint}"
-        if pictures is not None:
-            pictures.mkdir(parents=True, exist_ok=True)
-            kind = setting.replace(", ", "-")
-            page.screenshot(path=str(pictures / f"{name.replace('/', '-')}-{kind}.png"))
+    page.goto((site / f"{name}.html").as_uri())
+    page.wait_for_load_state()
+    page.wait_for_function("!window.MathJax || !!MathJax.startup && !!MathJax.startup.promise")
+    page.evaluate("window.MathJax ? MathJax.startup.promise.then(() => true) : true")
+    for complaint in complaints_of(page, said, axe):
+        yield f"{name} ({setting}): {complaint}"
+    if pictures is not None:
+        pictures.mkdir(parents=True, exist_ok=True)
+        kind = setting.replace(", ", "-")
+        page.screenshot(path=str(pictures / f"{name.replace('/', '-')}-{kind}.png"))
+    page.close()
 
 
-def main(site: Path, pictures: Path | None) -> int:
+def main(site: Path, pictures: Path | None, every: bool) -> int:
     """Print what is wrong, and return the exit code."""
     pages = read_pages(site)
+    names = [str(path.relative_to(site).with_suffix("")) for path in pages]
     found = [
         *broken(pages),
         *style_sheets(site),
         *undescribed(pages),
         *gallery(site, DOCS.parent / "examples"),
-        *in_browser(site, pictures),
+        *in_browser(site, names if every else LOOKED_AT, pictures),
     ]
     for one in found:
         print(one.replace(f"{site}/", ""))
@@ -231,4 +234,4 @@ def main(site: Path, pictures: Path | None) -> int:
 if __name__ == "__main__":
     given = sys.argv[1:]
     folder = Path(given[given.index("--pictures") + 1]) if "--pictures" in given else None
-    sys.exit(main(Path(given[0]).resolve(), folder))
+    sys.exit(main(Path(given[0]).resolve(), folder, "--all" in given))
