@@ -30,7 +30,7 @@ for title, name in networks.items():
 for signature in signatures:
     inside, ends = (
         np.array([site.score for site in signature if site.name.endswith(name)])
-        for name in ("act1", "act2")
+        for name in (".act1", ".act2")
     )
     share = (ends[:, None] > inside).mean()
     print(f"{signature.name:>16}: the end of a block scores higher in {share:.0%} of the pairs")

@@ -60,7 +60,7 @@ def residual_split(found: Found) -> None:
     for signature in found["signatures"]:
         inside, ends = (
             np.array([site.score for site in signature if site.name.endswith(name)])
-            for name in ("act1", "act2")
+            for name in (".act1", ".act2")
         )
         shares.append((ends[:, None] > inside).mean())
     assert shares[0] > 0.9
@@ -117,6 +117,72 @@ def formulas(found: Found) -> None:
     assert [site.kind for site in found["parts"]] == ["sigmoid", "tanh"]
 
 
+def before_and_after_training(found: Found) -> None:
+    track = found["track"]
+    assert track.steps == [0, 1, 3, 10, 30, 80]
+    inside, ends = track.scores[:, 1::2].mean(axis=1), track.scores[:, 2::2].mean(axis=1)
+    assert track.scores[0, 1:].min() > 0.75 > 0.6 > track.scores[0, 0]
+    assert inside[0] - inside[1] > 2 * (ends[0] - ends[1])
+    assert ends[0] - inside[0] < 0.1 < 0.2 < ends[-1] - inside[-1]
+
+
+def compare_two_networks(found: Found) -> None:
+    for end, least, most in ((".act1", 0.03, 0.15), (".act2", -0.16, -0.05)):
+        labels = [site.difference for site in found["labels"].sites[13:] if site.name.endswith(end)]
+        assert len(labels) == 3
+        assert least < min(labels) <= max(labels) < most
+    later = [abs(site.difference) for site in found["seed"].sites]
+    assert max(later[13:]) < 0.04 < 0.1 < max(later[:13])
+
+
+def families_of_networks(found: Found) -> None:
+    distances, family = found["distances"], found["family"]
+    assert len(family) == len(distances.names) == 12
+    for row, name in zip(distances.matrix, distances.names, strict=True):
+        near = [distances.names[place] for place in np.argsort(row)[1:2]]
+        assert family[near[0]] == family[name]  # the nearest other network is of the same family
+
+
+def remove_one_activation(found: Found) -> None:
+    drops = found["drops"]
+    high = [drops[site.name] for site in found["plan"].sites if site.score > 0.7]
+    low = [drops[site.name] for site in found["plan"].sites if site.score <= 0.7]
+    assert len(high) >= 6
+    assert max(high) <= 1.5
+    assert min(low) < 1 < 40 < max(low)
+
+
+def blocks_of_a_transformer(found: Found) -> None:
+    rows = list(found["blocks"])
+    assert len(rows) == 6
+    assert all(row.stream.value > row.increment.value for row in rows)
+    assert rows[-1].activation.value > max(row.activation.value for row in rows[1:5])
+    assert rows[-1].increment.value > max(row.increment.value for row in rows[1:5])
+
+
+def gated_units(found: Found) -> None:
+    before, after = found["before"], found["after"]
+    assert [site.role for site in after["alone"]] == ["gate"] * 3
+    assert (before["alone"].scores > before["unit"].scores + 0.2).all()
+    assert (after["alone"].scores < before["alone"].scores).all()
+    assert after["unit"].scores[-1] > before["unit"].scores[-1] + 0.1
+
+
+def same_function_other_weights(found: Found) -> None:
+    before, permuted, moved = found["scores"]
+    assert abs(permuted - before).max() < 1e-6
+    assert abs(moved - before).max() > 0.01
+
+
+def similarity_of_layers(found: Found) -> None:
+    means = {key: curve.mean() for key, curve in found["curves"].items()}
+    for title in found["groups"]:
+        assert means[title, "itself, moved"] > 0.999
+        assert means[title, "another seed"] > means[title, "before training"] + 0.2
+    assert means["CKA", "another seed"] > 0.8
+    assert means["CKA for the ReLU group", "another seed"] < 0.65
+
+
 CLAIMS: dict[str, Callable[[Found], None]] = {
     "monitor_accelerate": training,
     "monitor_huggingface": training,
@@ -125,9 +191,12 @@ CLAIMS: dict[str, Callable[[Found], None]] = {
     **{
         claim.__name__: claim
         for claim in (
-            affinity_penalty, align_two_networks, batch_size, channels_of_a_layer,
-            first_signature, formulas, how_many_samples, linearize_a_network, residual_split,
-            torchmetrics_affinity, where_inputs_lie, your_own_activation,
+            affinity_penalty, align_two_networks, batch_size, before_and_after_training,
+            blocks_of_a_transformer, channels_of_a_layer, compare_two_networks,
+            families_of_networks, first_signature, formulas, gated_units, how_many_samples,
+            linearize_a_network, remove_one_activation, residual_split,
+            same_function_other_weights, similarity_of_layers, torchmetrics_affinity,
+            where_inputs_lie, your_own_activation,
         )
     },
 }  # fmt: skip

@@ -25,6 +25,7 @@ QUICK = {
     "channels_of_a_layer",
     "first_signature",
     "formulas",
+    "gated_units",
     "where_inputs_lie",
     "your_own_activation",
 }
@@ -67,7 +68,7 @@ def _closed() -> Any:
 
 
 def test_there_are_enough_of_them_and_each_is_judged() -> None:
-    assert len(NAMES) >= 16
+    assert len(NAMES) >= 18
     assert set(CLAIMS) == set(NAMES)
     assert set(NAMES) >= QUICK
 
@@ -94,7 +95,7 @@ def test_an_example_runs_and_ends_with_a_picture_that_shows_what_it_says(
     found = run(name, monkeypatch, tmp_path)
     figure = picture_of(found)
     assert 0.01 < ink(figure) < 0.9
-    assert any(panel.get_ylabel() or panel.get_title() for panel in figure.axes)
+    assert any(one.get_xlabel() or one.get_ylabel() or one.get_title() for one in figure.axes)
     assert not [*tmp_path.iterdir()]
     CLAIMS[name](found)
 
