@@ -28,7 +28,7 @@ avx2      := MKL_ENABLE_INSTRUCTIONS=AVX2 ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CP
              OPENBLAS_CORETYPE=Zen
 
 .PHONY: help demo check lint test test-thorough test-portable test-real test-real-all test-faults test-gpu audit bench gallery \
-        docs format clean browser
+        docs release-check format clean browser
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -80,6 +80,10 @@ docs: $(DOCS) browser ## build the documentation site into build/docs and check 
 	DOCS_WORKERS=$(WORKERS) OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q \
 	  -j $(WORKERS) docs build/docs
 	$(BIN)/python docs/check.py build/docs
+
+release-check: $(DEV) ## wheels and sdists in clean environments: writes packaging/checked.md
+	$(INSTALL) build hatchling twine
+	$(BIN)/python packaging/check.py --workers $(WORKERS) $(foreach one,$(PYTHONS),--python $(one))
 
 format: $(DEV) ## sort imports, mend what can be mended, lay out the code
 	$(BIN)/ruff check --fix-only --quiet .
