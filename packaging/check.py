@@ -64,7 +64,9 @@ class Report:
 
 def run(*command: str | Path, **more: object) -> subprocess.CompletedProcess[str]:
     """Return what a command printed; both streams together."""
-    options = {"text": True, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, **more}
+    plain = {**os.environ, "NO_COLOR": "1"}
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    options = {"text": True, "env": plain, **streams, **more}
     return subprocess.run([str(one) for one in command], **options)  # type: ignore[call-overload,no-any-return]
 
 
@@ -75,7 +77,11 @@ def attempt(report: Report, what: str, *command: str | Path, **more: object) -> 
     ok = done.returncode == 0
     if not ok:
         print("\n".join(lines[-25:]), flush=True)
-    report.note(what, lines[-1].strip("= ") if ok else f"FAILED: {lines[-1]}", failed=not ok)
+    report.note(
+        what,
+        lines[-1].strip("= ").rpartition("/")[2] if ok else f"FAILED: {lines[-1]}",
+        failed=not ok,
+    )
     return ok
 
 
@@ -108,8 +114,7 @@ def problems_of(file: Path) -> Iterator[str]:
             [path] = [one for one in names if one.endswith("METADATA")]
             text = archive.read(path).decode()
         needed = [f"{name}/{one}" for one in NEEDED[name]]
-        there = {*names, *(one.rpartition("/")[0] for one in names)}
-        yield from (f"lacks {one}" for one in needed if one not in there)
+        yield from (f"lacks {one}" for one in needed if not any(n.startswith(one) for n in names))
         yield from (f"holds {one}" for one in names if one.startswith(("tests/", "docs/")))
     else:
         with tarfile.open(file) as archive:
@@ -136,7 +141,7 @@ def with_torch(report: Report, python: str, work: Path, constraints: str) -> Pat
     version = version_of(python)
     folder = work / f"torch-{version}{'-lowest' if 'lowest' in constraints else ''}"
     if not (folder / "bin" / "python").exists():
-        attempt(report, f"environment of {python}", python, "-m", "venv", folder)
+        run(python, "-m", "venv", folder)
     pip = (folder / "bin" / "python", "-m", "pip", *PIP, "install")
     done = run(*pip, "torch==2.13.0", "-c", ROOT / constraints)
     if done.returncode:

@@ -8,6 +8,7 @@ them, with today's descriptions. Without DIR, everything is reproduced first.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,17 @@ from sigmascope_papers.run import outcomes_in
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGE, PICTURES = DOCS / "gallery.md", DOCS / "gallery"
 WIDTH, COLORS = 1400, 256
+README = DOCS.parent / "README.md"
+TALLY = re.compile(r"^\d+ claims: [^.]+\.\s\d+ main claims: [^.]+\.$", re.MULTILINE)
+
+
+def with_tally(readme: str, gallery: str) -> str:
+    """Return the README with the tally of claims of the gallery, a sentence on each line."""
+    [told] = TALLY.findall(gallery)
+    found, count = TALLY.subn(told.replace(". ", ".\n"), readme)
+    if count != 1:
+        raise ValueError("the README has no tally, or several")
+    return found
 
 
 def main(folder: Path) -> None:
@@ -38,6 +50,8 @@ def main(folder: Path) -> None:
         picture.thumbnail((WIDTH, 10 * WIDTH), Image.Resampling.LANCZOS)
         picture.quantize(COLORS, dither=Image.Dither.NONE).save(PICTURES / name, optimize=True)
     print(f"Written: {write_gallery(outcomes, PAGE)}, with {len(fresh)} items drawn again")
+    tallied = with_tally(README.read_text(encoding="utf-8"), PAGE.read_text(encoding="utf-8"))
+    README.write_text(tallied, encoding="utf-8")
 
 
 if __name__ == "__main__":
