@@ -22,7 +22,7 @@ from sigmascope.demo import demo_signatures
 HERE = Path(__file__).parent
 NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 QUIET = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run")
-SIZE = {"width": 1280, "height": 1560}
+SIZE = {"width": 1280, "height": 1430}
 VIEW = "#site=0,10"  # with one site opened
 LARGEST = 200_000  # bytes
 
