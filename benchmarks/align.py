@@ -1,7 +1,7 @@
 """Aligning networks: planted elements found again, time, and the objective beside rebasin's.
 
     python benchmarks/align.py planted [--draws 20] [--by weights] [--jobs 16] [NAME …]
-    python benchmarks/align.py speed
+    python benchmarks/align.py speed [NAME …]
     python benchmarks/align.py rebasin
     python benchmarks/align.py alike [--jobs 16]
 
@@ -21,8 +21,9 @@ import argparse
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from functools import lru_cache
 from multiprocessing import get_context
 
@@ -32,6 +33,11 @@ from setting import describe, progress
 from torch import Tensor, nn
 
 import sigmascope as sg
+from sigmascope.symmetry.aligning import descent
+from sigmascope.symmetry.aligning.align import Pair
+from sigmascope.symmetry.aligning.blocks import Touch
+from sigmascope.symmetry.aligning.features import unlikeness
+from sigmascope.symmetry.aligning.pairs import Products
 
 ZOO = (
     *("myrtle:0", "myrtle-nobn:0", "plain20:0", "resnet20:0", "resnet20-unrectified:0"),
@@ -110,32 +116,99 @@ def timed(a: nn.Module, b: nn.Module, inputs: object, by: str) -> tuple[float, f
     return time.perf_counter() - wall, time.process_time() - processor
 
 
-def speed() -> Iterator[str]:
-    """Yield tables of times."""
-    yield f"{torch.get_num_threads()} threads. Random weights of two seeds, float32.\n"
-    yield "| pair | by | wall s | processor s |"
-    yield "|---|---|--:|--:|"
-    for name in ("torchvision/resnet18", "torchvision/vit_b_32"):
-        (a, _), (b, _) = loaded(name), loaded(name, 1)
-        wall, processor = timed(a, b, None, "weights")
-        yield f"| {name} | weights | {wall:.1f} | {processor:.1f} |"
-    (a, _), (b, _) = loaded("torchvision/resnet18"), loaded("torchvision/resnet18", 1)
-    images = [torch.randn(32, 3, 224, 224) for _ in range(4)]
+class Spent:
+    """Processor time of the parts of an alignment, and the multiplications and additions of its
+    matrices of costs.
+    """
+
+    def __init__(self) -> None:
+        self.products = self.assignments = self.operations = 0.0
+        self.count = 0
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Measure inside the context."""
+        products, assignments = descent.products_of, descent.assigned
+
+        def multiplied(touches: Iterable[Touch], *networks: dict[str, Tensor]) -> list[Products]:
+            touches, began = list(touches), time.process_time()
+            found = products(touches, *networks)
+            self.products += time.process_time() - began
+            for one in touches:
+                rows, columns = one.gathered(networks[0][one.name]).shape
+                self.operations += 2 * rows**2 * columns
+            return found
+
+        def matched(cost: Tensor) -> Tensor:
+            began = time.process_time()
+            found = assignments(cost)
+            self.assignments += time.process_time() - began
+            self.count += 1
+            return found
+
+        descent.products_of, descent.assigned = multiplied, matched
+        try:
+            yield
+        finally:
+            descent.products_of, descent.assigned = products, assignments
+
+
+def rate(size: int = 2048) -> float:
+    """Return operations a second of a large product of matrices in float32, processor time."""
+    x = torch.randn(size, size)
+    x @ x
     began = time.process_time()
-    with torch.no_grad():
-        for network in (a, b):
-            network.eval()
-            for batch in images:
-                network(batch)
-    passes = time.process_time() - began
-    wall, processor = timed(a, b, images, "activations")
-    yield f"| torchvision/resnet18, 128 images | activations | {wall:.1f} | {processor:.1f} |"
-    yield f"| – its two forward passes | | | {passes:.1f} |\n"
-    yield "| hidden width of an MLP 64–w–w–10, ReLU | processor s by weights |"
+    for _ in range(4):
+        x @ x
+    return 4 * 2 * size**3 / (time.process_time() - began)
+
+
+def speed(names: Iterable[str]) -> Iterator[str]:
+    """Yield tables of times."""
+    fastest = rate()
+    yield f"{torch.get_num_threads()} threads. Random weights of two seeds, float32.\n"
+    yield "| pair | by | wall s | processor s | products | their floor | assignments | number |"
+    yield "|---|---|--:|--:|--:|--:|--:|--:|"
+    for name in names or ("torchvision/resnet18", "torchvision/vit_b_32"):
+        (a, _), (b, _) = loaded(name), loaded(name, 1)
+        spent = Spent()
+        with spent.counted():
+            wall, processor = timed(a, b, None, "weights")
+        parts = f"{spent.products:.1f} | {spent.operations / fastest:.1f} | {spent.assignments:.1f}"
+        yield f"| {name} | weights | {wall:.1f} | {processor:.1f} | {parts} | {spent.count} |"
+    yield f"\nThe floor: the operations of the products at {fastest / 1e9:.0f} billion a second.\n"
+    yield from speed_by_activations()
+    yield "\n| hidden width of an MLP 64–w–w–10, ReLU | processor s by weights |"
     yield "|--:|--:|"
     for width in (128, 256, 512, 1024, 2048):
         a, b = (mlp(width, seed) for seed in (0, 1))
         yield f"| {width} | {timed(a, b, None, 'weights')[1]:.2f} |"
+
+
+def speed_by_activations() -> Iterator[str]:
+    """Yield a table of the time that features take, beside the passes of both networks."""
+    (a, _), (b, _) = loaded("torchvision/resnet18"), loaded("torchvision/resnet18", 1)
+    images = [torch.randn(32, 3, 224, 224) for _ in range(4)]
+    for network in (a, b):
+        network.eval()
+    with torch.no_grad():
+        a(images[0])
+        began = time.process_time()
+        for network in (a, b):
+            for batch in images:
+                network(batch)
+    passes = time.process_time() - began
+    blocks = Pair.of(a, b, None).blocks
+    began = time.process_time()
+    unlikeness((a, b), images, blocks, progress=False)
+    features = time.process_time() - began
+    wall, processor = timed(a, b, images, "activations")
+    yield "| ResNet-18 by activations, 128 images | wall s | processor s |"
+    yield "|---|--:|--:|"
+    yield f"| all | {wall:.1f} | {processor:.1f} |"
+    yield f"| – its features, with both passes | | {features:.1f} |"
+    yield f"| – two forward passes alone | | {passes:.1f} |"
+    yield f"| ratio of these two, which 10,000 images keep | | {features / passes:.2f} |"
 
 
 def mlp(width: int, seed: int) -> nn.Module:
@@ -199,7 +272,7 @@ def main() -> None:
         "planted": lambda: planted(
             given.names or list(NAMES), given.draws, given.by.split(","), given.jobs
         ),
-        "speed": speed,
+        "speed": lambda: speed(given.names),
         "rebasin": rebasin,
         "alike": lambda: alike(given.jobs),
     }[given.what]()

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 ZOO = Path(__file__).resolve().parents[1] / "zoo"
-SCRIPTS = ("align_experiment", "align_jobs", "align_summary")
+SCRIPTS = ("align_experiment", "align_figure", "align_jobs", "align_summary")
+BEST = "activations, all, corrected"
 OTHERS = ("train", "trainer", "recipes", "objectives")
 
 
@@ -109,6 +110,13 @@ def test_the_rule_is_applied(scripts: dict[str, ModuleType], corrected: float, a
     assert "G-procrustes: -1.00 over all pairs, -" in parts["5"]
     assert "**holds**" in parts["5"].splitlines()[2]
     assert "G-cka: nan over all pairs" in parts["5"]
+
+
+def test_the_figure_has_every_pair(scripts: dict[str, ModuleType], tmp_path: Path) -> None:
+    rows = [row("myrtle", (0, one), {BEST: 2.0 + 3 * one}) for one in range(1, 6)]
+    rows += [row("vgg16", (1, 2), {BEST: 20.0}), row("vgg16", (1, 2), {BEST: 8.0}, 2)]
+    assert scripts["align_figure"].draw(rows, tmp_path / "similarity.png") == 7
+    assert (tmp_path / "similarity.png").stat().st_size > 5000
 
 
 def write_data(folder: Path) -> None:

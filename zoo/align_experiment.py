@@ -2,6 +2,7 @@
 
     python zoo/align_experiment.py run --data DIR --out DIR --scratch DIR --minutes 9 --jobs 12
     python zoo/align_experiment.py summary OUT
+    python zoo/align_experiment.py figure OUT       # OUT/similarity.png
     python zoo/align_experiment.py files            # the weights of the zoo that it reads
 
 All pairs of networks of the zoo that differ in their seeds alone (`FAMILIES` in `align_jobs.py`),
@@ -67,6 +68,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from align_figure import draw
 from align_jobs import FAMILIES, Job, Options, done, files, planned, work
 from align_summary import summarized
 
@@ -158,10 +160,13 @@ def main(arguments: list[str] | None = None) -> None:
     runs.add_argument("--jobs", type=int, default=12, help="processes that share the device")
     runs.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     commands.add_parser("summary").add_argument("out", type=Path)
+    commands.add_parser("figure").add_argument("out", type=Path)
     commands.add_parser("files")
     args = parser.parse_args(arguments)
     if args.command == "files":
         print("\n".join(files()))
+    elif args.command == "figure":
+        draw(list(Journal(args.out / "journal.jsonl").rows.values()), args.out / "similarity.png")
     elif args.command == "summary":
         print(summarized(list(Journal(args.out / "journal.jsonl").rows.values())))
     else:
