@@ -3,7 +3,7 @@
     python benchmarks/align.py planted [--draws 20] [--by weights] [--jobs 16] [NAME …]
     python benchmarks/align.py speed [NAME …]
     python benchmarks/align.py rebasin
-    python benchmarks/align.py alike [--jobs 16]
+    python benchmarks/align.py alike [--jobs 16] [KIND …]
 
 `planted` moves a network at random in float64 and aligns it to itself, by weights and by
 activations: a draw is missed if a parameter differs from the original's by more than 1e-6. `speed`
@@ -95,7 +95,7 @@ def planted(names: list[str], draws: int, ways: list[str], jobs: int) -> Iterato
             progress(name)
             tasks = [(name, draw, by) for draw in range(draws) for by in ways]
             try:
-                results = list(pool.map(trial, tasks))
+                results = list(map(trial, tasks) if jobs == 1 else pool.map(trial, tasks))
             except sg.symmetry.UnmovableError as refusal:
                 reason = str(refusal).split(":")[0]
                 yield f"| {name} | – | does not move: {reason} | {'| ' * (len(ways) + 1)}"
@@ -274,7 +274,7 @@ def main() -> None:
         ),
         "speed": lambda: speed(given.names),
         "rebasin": rebasin,
-        "alike": lambda: alike(given.jobs),
+        "alike": lambda: alike(given.jobs, given.names),
     }[given.what]()
     for line in lines:
         print(line, flush=True)

@@ -110,23 +110,32 @@ def trial(names: Pair) -> tuple[float, float]:
     return found.overall, max(found.controls)
 
 
-def alike(jobs: int) -> Iterator[str]:
-    """Yield a table of all pairs, and one of how many of each kind are called alike."""
+def results(jobs: int, chosen: list[Pair]) -> Iterator[tuple[float, float]]:
+    """Yield the results of pairs, in their order."""
+    if jobs == 1:
+        yield from map(trial, chosen)
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(trial, chosen)
+
+
+def alike(jobs: int, kinds: list[str]) -> Iterator[str]:
+    """Yield a table of the pairs of some kinds or all, and how many of each are called alike."""
     summary = [
         f"\n| kind | pairs | called alike, margin {MARGIN} | least ratio | largest |",
         "|---|--:|--:|--:|--:|",
     ]
     yield f"| pairs | | cosine | largest of {CONTROLS} controls | ratio |"
     yield "|---|---|--:|--:|--:|"
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        for kind, chosen in pairs().items():
-            ratios = []
-            for names, (cosine, largest) in zip(chosen, pool.map(trial, chosen), strict=True):
-                progress(", ".join(names))
-                ratios.append(cosine / largest)
-                cells = f"{cosine:.4f} | {largest:.4f} | {ratios[-1]:.2f}"
-                yield f"| {kind} | {', '.join(names)} | {cells} |"
-            called = sum(one > MARGIN for one in ratios)
-            extremes = f"{min(ratios):.2f} | {max(ratios):.2f}"
-            summary.append(f"| {kind} | {len(ratios)} | {called} | {extremes} |")
+    known = pairs()
+    for kind in kinds or known:
+        chosen, ratios = known[kind], []
+        for names, (cosine, largest) in zip(chosen, results(jobs, chosen), strict=True):
+            progress(", ".join(names))
+            ratios.append(cosine / largest)
+            cells = f"{cosine:.4f} | {largest:.4f} | {ratios[-1]:.2f}"
+            yield f"| {kind} | {', '.join(names)} | {cells} |"
+        called = sum(one > MARGIN for one in ratios)
+        extremes = f"{min(ratios):.2f} | {max(ratios):.2f}"
+        summary.append(f"| {kind} | {len(ratios)} | {called} | {extremes} |")
     yield from summary
