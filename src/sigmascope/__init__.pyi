@@ -58,6 +58,7 @@ from .measure.blocks import blocks as blocks
 from .measure.kept_features import rescore as rescore
 from .measure.result import (
     Coverage as Coverage,
+    PairHistogram as PairHistogram,
     Scatter as Scatter,
     Signature as Signature,
     Site as Site,
@@ -106,6 +107,7 @@ __all__ = [
     "NoActivationError",
     "NoBlockError",
     "OptionError",
+    "PairHistogram",
     "PartError",
     "PopulationScore",
     "RankError",

@@ -18,7 +18,7 @@ from sigmascope.checks import check_choice
 from sigmascope.choices import ScoreKind, values_of
 from sigmascope.errors import OptionError, UnknownSiteError
 from sigmascope.measure.options import Options
-from sigmascope.measure.site import Scatter as Scatter, Site as Site
+from sigmascope.measure.site import PairHistogram as PairHistogram, Scatter as Scatter, Site as Site
 from sigmascope.measure.table import as_html, as_text
 from sigmascope.store import decode, encode, read_json, write_json
 from sigmascope.tables import as_frame
