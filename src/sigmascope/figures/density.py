@@ -78,6 +78,15 @@ def draw_densities(
     Raises:
         InputError, InputTypeError: not a list of signatures with scores.
         OptionError: another layout; another `by`, or one that was not measured.
+
+    >>> import torch
+    >>> from sigmascope.measure.signature import signature
+    >>> network = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Tanh())
+    >>> measured = signature(network, torch.randn(256, 4), name="small")
+    >>> from sigmascope.compare.density import densities
+    >>> drawn = draw_densities(densities([measured], points=50))
+    >>> len(drawn.table)
+    52
     """
     found = signatures if isinstance(signatures, Densities) else densities(signatures, by=by)
     rows = len(found.names)

@@ -34,6 +34,14 @@ def draw_difference(difference: Difference, axes: Axes | None = None) -> Drawn:
 
     Raises:
         InputTypeError: something other than a difference.
+
+    >>> import torch
+    >>> from sigmascope.measure.signature import signature
+    >>> network = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Tanh())
+    >>> measured = signature(network, torch.randn(256, 4), name="small")
+    >>> from sigmascope.compare.difference import difference
+    >>> [row["of"] for row in draw_difference(difference(measured, measured)).table]
+    ['1', '2', 'mean', 'median', 'min', 'spread']
     """
     check_kind("difference", difference, Difference, "sigmascope.difference")
     found = [*difference.sites, *difference.summary]

@@ -39,6 +39,12 @@ def draw_distances(distances: Distances, *, method: Linkage = "average") -> Draw
     Raises:
         InputTypeError: something other than distances.
         OptionError: another method.
+
+    >>> import numpy as np
+    >>> from sigmascope.compare.distances import Distances
+    >>> found = Distances(("a", "b", "c"), np.array([[0, 1, 2], [1, 0, 2], [2, 2, 0.0]]), None)
+    >>> {row["value"] for row in draw_distances(found).table if row["drawn"] == "distance"}
+    {0.0, 1.0, 2.0}
     """
     check_kind("distances", distances, Distances, "sigmascope.distances")
     tree = distances.cluster(method) if len(distances.names) > 1 else None

@@ -85,6 +85,13 @@ def save(figure: Figure, path: str | Path, table: Table | None = None) -> Path:
     Raises:
         OptionError: another file extension.
         InputError: the path is a directory, a device or a pipe.
+
+    >>> import tempfile
+    >>> from sigmascope.figures.style import new_figure
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = save(new_figure(4, 3), f"{folder}/empty.png", [{"site": "1", "score": 0.5}])
+    ...     path.with_suffix(".csv").read_text().splitlines()
+    ['site,score', '1,0.5']
     """
     target = Path(path)
     ending = target.suffix[1:].lower()

@@ -32,6 +32,12 @@ def draw_embedding(embedding: Embedding, *, families: Mapping[str, str] | None =
 
     Raises:
         InputTypeError: something other than an embedding; families that are not a mapping.
+
+    >>> import numpy as np
+    >>> from sigmascope.compare.distances import Distances
+    >>> found = Distances(("a", "b", "c"), np.array([[0, 1, 2], [1, 0, 2], [2, 2, 0.0]]), None)
+    >>> [row["network"] for row in draw_embedding(found.embed()).table]
+    ['a', 'b', 'c']
     """
     check_kind("embedding", embedding, Embedding, "sigmascope.distances(…).embed()")
     check_mapping("families", families or {}, "{'resnet18': 'ResNets'}")

@@ -73,6 +73,13 @@ def draw_signature(
         InputTypeError: something other than a signature.
         InputError: not one group per site.
         OptionError: another `by`, or one that was not measured.
+
+    >>> import torch
+    >>> from sigmascope.measure.signature import signature
+    >>> network = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Tanh())
+    >>> measured = signature(network, torch.randn(256, 4), name="small")
+    >>> [(row["site"], row["activation"]) for row in draw_signature(measured).table]
+    [('1', 'relu'), ('2', 'tanh')]
     """
     labels = groups_of(signature, groups)
     chosen = estimator_of([signature], by)
@@ -101,6 +108,13 @@ def draw_signatures(
     Raises:
         InputError, InputTypeError: not a list of signatures with scores.
         OptionError: another layout; another `by`, or one that was not measured.
+
+    >>> import torch
+    >>> from sigmascope.measure.signature import signature
+    >>> network = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Tanh())
+    >>> measured = signature(network, torch.randn(256, 4), name="small")
+    >>> len(draw_signatures([measured, measured]).table)
+    4
     """
     check_choice("layout", layout, Layout)
     networks = checked_networks(signatures, by)

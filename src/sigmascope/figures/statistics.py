@@ -29,6 +29,14 @@ def draw_statistics(statistics: Statistics, axes: Axes | None = None) -> Drawn:
 
     Raises:
         InputTypeError: something other than statistics.
+
+    >>> import torch
+    >>> from sigmascope.measure.signature import signature
+    >>> network = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Tanh())
+    >>> measured = signature(network, torch.randn(256, 4), name="small")
+    >>> from sigmascope.compare.statistics import statistics
+    >>> [row["sites"] for row in draw_statistics(statistics([measured])).table]
+    [2]
     """
     check_kind("statistics", statistics, Statistics, "sigmascope.statistics")
     names, table = style.short_names(statistics.names), statistics.table

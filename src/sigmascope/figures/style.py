@@ -66,7 +66,12 @@ def styled() -> Iterator[None]:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return a figure of this size in inches, without a window."""
+    """Return a figure of this size in inches, without a window.
+
+    >>> panel = new_figure(4, 3).subplots()
+    >>> panel.figure.get_size_inches().tolist()
+    [4.0, 3.0]
+    """
     return Figure(figsize=(width, height), layout="constrained")
 
 

@@ -37,6 +37,14 @@ def draw_track(track: Track) -> Drawn:
     Raises:
         InputTypeError: something other than a track.
         InputError: a track without measurements.
+
+    >>> import torch
+    >>> from sigmascope.monitoring.monitor import Monitor
+    >>> network = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU())
+    >>> with Monitor(network, torch.randn(256, 4), every=1) as monitor:
+    ...     _ = [monitor.step(step) for step in range(3)]
+    >>> [row["step"] for row in draw_track(monitor.track).table]
+    [0, 1, 2]
     """
     check_kind("track", track, Track, "sigmascope.Monitor or sigmascope.track")
     if not track.entries:

@@ -30,6 +30,12 @@ def draw_tree(
 
     Raises:
         InputTypeError: something other than a clustering; families that are not a mapping.
+
+    >>> import numpy as np
+    >>> from sigmascope.compare.distances import Distances
+    >>> found = Distances(("a", "b", "c"), np.array([[0, 1, 2], [1, 0, 2], [2, 2, 0.0]]), None)
+    >>> [row["network"] for row in draw_tree(found.cluster()).table if row["drawn"] == "leaf"]
+    ['c', 'b', 'a']
     """
     check_kind("tree", tree, Clustering, "sigmascope.distances(…).cluster()")
     check_mapping("families", families or {}, "{'resnet18': 'ResNets'}")
