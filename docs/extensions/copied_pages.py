@@ -29,6 +29,8 @@ PROJECT = {
 }
 TITLES = {"project/penalty": "Networks trained with a penalty"}  # of files that begin with a table
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)#\s]*)(#[^)\s]*)?\)")
+# Doctests in Markdown need an empty line before the end of their block, and readers do not.
+PADDED = re.compile(r"(^```python\n.*?\S)\n\s*\n```$", re.DOTALL | re.MULTILINE)
 DATED = re.compile(r"\b(20\d\d-\d\d-\d\d); ([^;\n]+);")
 
 
@@ -74,7 +76,7 @@ def linked(text: str, page: str, origin: Path, copied: dict[str, Path]) -> str:
             return words if name in words else f"{words} (`{name}`)"
         return match.group(0)  # which the build complains about
 
-    return LINK.sub(replaced, text)
+    return PADDED.sub(r"\1\n```", LINK.sub(replaced, text))
 
 
 def titled(page: str, text: str) -> str:
