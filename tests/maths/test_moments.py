@@ -14,7 +14,7 @@ from torch import Tensor
 
 import sigmascope as sg
 from sigmascope.errors import FileFormatError, InputError, InputTypeError
-from sigmascope.maths import memory, moments as module, paired_score, population, scoring
+from sigmascope.maths import kept_rows, memory, moments as module, paired_score, population, scoring
 from sigmascope.maths.grouped_sums import GROUPS
 from sigmascope.maths.moments import Moments
 from sigmascope.maths.population import design_of, samples_needed
@@ -65,10 +65,12 @@ class TestSums:
     def test_rows_become_sums_when_they_take_more_memory(self, monkeypatch):
         x, y = samples(2000, 4)
         assert accumulated(x, y, 100)._sums is None  # little enough to wait
-        monkeypatch.setattr(module, "KEPT", 0)
+        monkeypatch.setattr(kept_rows, "KEPT", 0)
         moments = accumulated(x, y, 100)
         assert moments._sums is not None
-        assert sum(rows.x.nbytes + rows.y.nbytes for rows in moments._rows) <= 8 * GROUPS * 8**2
+        assert (
+            sum(rows.x.nbytes + rows.y.nbytes for rows in moments._rows.parts) <= 8 * GROUPS * 8**2
+        )
 
     def test_any_order_and_tree_of_merges(self):
         x, y = samples(640, 6, seed=1)
@@ -314,7 +316,7 @@ class TestReasons:
         monkeypatch.setattr(module, "LITTLE", 2**12)
         x, y = samples(400, 20)
         moments = accumulated(x, y, 50)
-        assert (moments.n, moments._rows) == (400, [])
+        assert (moments.n, moments._rows.parts) == (400, [])
         assert "no memory is free for more" in moments.score().reason
         assert (Moments() + moments).score().reason == moments.score().reason
 

@@ -202,7 +202,7 @@ def alive() -> int:
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_number_of_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Live tensors are counted in the loader, before each batch."""
-    monkeypatch.setattr("sigmascope.maths.moments.KEPT", 0)  # bytes of rows that are kept anyway
+    monkeypatch.setattr("sigmascope.maths.kept_rows.KEPT", 0)  # bytes of rows that are kept anyway
     network = nn.Sequential(*(layer for _ in range(6) for layer in (nn.Linear(8, 8), nn.ReLU())))
     counts: list[int] = []
 

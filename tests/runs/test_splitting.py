@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 import sigmascope as sg
-from sigmascope.maths import moments
+from sigmascope.maths import kept_rows
 from sigmascope.runs import measure_runs, measure_split, split_signature
 from sigmascope.runs.division import divided
 from sigmascope.runs.executors import open_executor
@@ -131,7 +131,7 @@ def test_calls_of_some_batches_only_are_tested_as_such() -> None:
 
 
 def test_sums_and_rows_merge(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moments, "KEPT", 2**12)  # rows of most sites become sums in every part
+    monkeypatch.setattr(kept_rows, "KEPT", 2**12)  # rows of most sites become sums in every part
     alone = sg.signature(built(), BATCHES, samples="positions", progress=False)
     for parts in (2, 7):
         assert_same(split_signature(built(), BATCHES, parts=parts, samples="positions"), alone)

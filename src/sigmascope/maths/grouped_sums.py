@@ -19,9 +19,10 @@ Index: TypeAlias = int | np.ndarray[Any, Any] | Tensor | Sequence[int]
 
 GROUPS = 8
 SINGLE = tuple((group,) for group in range(GROUPS))
-# Numbers of float64 that are converted at once when rows become sums. On the host few, so that a
-# worker takes as much memory for few samples as for many: 8 MB at a time.
-CHUNK, HOST_CHUNK = 2**23, 2**20
+# Numbers that are joined and converted at once when rows become sums: on the host few, so that a
+# worker takes as much memory for few samples as for many.
+CHUNK, HOST_CHUNK = 2**23, 2**18
+SHIFT_CHUNK, SHIFT_ROWS = 2**16, 64  # and those whose mean becomes the shift: numbers, least rows
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,12 @@ class Rows:
     x: Tensor
     y: Tensor
     groups: Tensor
+
+    def between(self, start: int, end: int) -> Rows:
+        """Return some of the rows, as views."""
+        if not start and end >= len(self.x):
+            return self
+        return Rows(self.x[start:end], self.y[start:end], self.groups[start:end])
 
 
 @dataclass(frozen=True)
@@ -62,22 +69,32 @@ class Sums:
         return self.first.shape[1] // 2
 
 
-def joined(parts: Sequence[Rows]) -> Iterator[Rows]:
-    """Yield the same rows in fewer parts, of a chunk of numbers at most where they are small."""
+def joined(parts: Sequence[Rows], numbers: int | None = None) -> Iterator[Rows]:
+    """Yield the same rows in pieces of one size, whatever batches they came in.
+
+    So the sums of a run that was interrupted have the bits of one that was not. A piece has as many
+    `numbers` as are converted at once, by default.
+    """
     for (_, device), alike in groupby(parts, key=lambda rows: (rows.x.dtype, rows.x.device)):
         some: list[Rows] = []
-        numbers, most = 0, _chunk(device)
+        held = 0
         for rows in alike:
-            numbers += 2 * rows.x.numel()
-            if some and numbers > most:
-                yield _together(some)
-                some, numbers = [], 2 * rows.x.numel()
-            some.append(rows)
-        yield _together(some)
+            most, start = _at_once(device, 2 * rows.x.shape[1], numbers), 0
+            while start < len(rows.x):
+                part = rows.between(start, start + most - held)
+                some.append(part)
+                start, held = start + len(part.x), held + len(part.x)
+                if held == most:
+                    yield _together(some)
+                    some, held = [], 0
+        if some:
+            yield _together(some)
 
 
-def _chunk(device: torch.device) -> int:
-    return HOST_CHUNK if device.type == "cpu" else CHUNK
+def _at_once(device: torch.device, width: int, numbers: int | None) -> int:
+    """Return how many rows are joined at once, at least as many as make a product worth while."""
+    most = HOST_CHUNK if device.type == "cpu" else CHUNK
+    return max((numbers or most) // width, width)
 
 
 def _together(parts: list[Rows]) -> Rows:
@@ -125,14 +142,20 @@ def _groups_from(first: int, n: int) -> tuple[Tensor, np.ndarray[Any, Any]]:
     return groups, np.bincount(groups.numpy(), minlength=GROUPS)
 
 
-def with_rows(sums: Sums | None, kept: Sequence[Rows], cell_of: Tensor) -> Sums:
+def with_rows(
+    sums: Sums | None, kept: Sequence[Rows], cell_of: Tensor, *, in_place: bool = False
+) -> Sums:
     """Return sums with rows added, converted to float64 a part at a time.
 
-    `cell_of` (g,) is the matrix of products that each group adds to.
+    `cell_of` (g,) is the matrix of products that each group adds to. With `in_place` the given sums
+    are added to, which nobody else may hold then.
     """
     parts = joined(kept)
     first = next(parts)
-    sums = no_sums(first, int(cell_of.max()) + 1) if sums is None else _copied(sums)
+    if sums is None:
+        sums = no_sums(first, int(cell_of.max()) + 1)
+    elif not in_place:
+        sums = _copied(sums)
     for rows in chain([first], parts):
         for group, z in _by_group(rows, sums.shift):
             sums.first[group] += z.sum(dim=0)
@@ -153,8 +176,8 @@ def _by_group(rows: Rows, shift: Tensor) -> Iterator[tuple[int, Tensor]]:
     counts = torch.bincount(rows.groups, minlength=GROUPS).tolist()
     order = rows.groups.argsort(stable=True)
     for group, members in enumerate(torch.split(order, counts)):
-        for part in torch.split(members, max(1, _chunk(rows.x.device) // len(shift))):
-            chosen = part.to(rows.x.device, non_blocking=True)
+        if len(members):
+            chosen = members.to(rows.x.device, non_blocking=True)
             z = torch.cat([rows.x[chosen], rows.y[chosen]], dim=1)
             yield group, z.to(shift).sub_(shift)
 
@@ -162,7 +185,7 @@ def _by_group(rows: Rows, shift: Tensor) -> Iterator[tuple[int, Tensor]]:
 def forms_of(kept: list[Rows], shift: Tensor, matrix: Tensor) -> Tensor:
     """Return the sum of zᵀ B z over the rows of each group, (g,)."""
     total = torch.zeros(GROUPS, dtype=torch.float64, device=matrix.device)
-    for rows in kept:
+    for rows in joined(kept):
         for group, z in _by_group(rows, shift):
             total[group] += ((z @ matrix) * z).sum()
     return total
@@ -170,7 +193,7 @@ def forms_of(kept: list[Rows], shift: Tensor, matrix: Tensor) -> Tensor:
 
 def no_sums(rows: Rows, cells: int) -> Sums:
     """Return empty sums around the mean of the first rows, exact for a constant column."""
-    some = slice(max(1, _chunk(rows.x.device) // (2 * rows.x.shape[1])))
+    some = slice(max(SHIFT_ROWS, SHIFT_CHUNK // (2 * rows.x.shape[1])))
     z = torch.cat([rows.x[some], rows.y[some]], dim=1).double()
     one = z[0].clone()
     shift = one + z.sub_(one).mean(dim=0)

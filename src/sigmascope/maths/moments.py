@@ -22,9 +22,9 @@ from sigmascope.maths.grouped_sums import (
     checked_rows,
     forms_of,
     groups_of,
-    joined,
     with_rows,
 )
+from sigmascope.maths.kept_rows import BESIDE, KeptRows, is_large
 from sigmascope.maths.memory import LITTLE, lacks_memory
 from sigmascope.maths.population import SHARED, SHARED_CELLS, PopulationScore
 from sigmascope.maths.samples import Array, check_eps, rounding_of
@@ -32,13 +32,6 @@ from sigmascope.maths.scoring import score_all
 from sigmascope.store import read_features, write_features
 
 NAMES = ("count", "first", "second", "shift")  # of the tensors of `Sums`
-# Bytes of rows that are always kept: sums of a few rows at a time would take longer than a network.
-KEPT = 2**20
-
-
-def is_large(kept: int, dim: int) -> bool:
-    """Return whether rows of so many bytes take more memory than their sums."""
-    return kept > max(8 * GROUPS * (2 * dim) ** 2, KEPT)
 
 
 class Moments:
@@ -67,9 +60,9 @@ class Moments:
 
     def __init__(self, *, eps: float | None = None) -> None:
         self.eps = None if eps is None else check_eps(eps)
-        self._rows: list[Rows] = []
-        self._kept = 0  # bytes of these rows
+        self._rows = KeptRows()
         self._sums: Sums | None = None
+        self._shared = False  # whether somebody else may hold these sums
         self._count = np.zeros(GROUPS, dtype=np.int64)
         self._dim = 0
         self._next = 0
@@ -127,8 +120,7 @@ class Moments:
         # the standard deviation of values in a range is at most half of it
         self._precision = max(self._precision, rounding / 2)
         if not self._reason:
-            self._rows.append(Rows(x, y, groups))
-            self._kept += 2 * x.numel() * x.element_size()
+            self._rows.add(Rows(x, y, groups))
             self._fold_if_large()
             self._make_room()
 
@@ -146,10 +138,10 @@ class Moments:
                 f"moments of {self._dim} channels with eps={self.eps} cannot be merged with those "
                 f"of {other._dim} channels with eps={other.eps}."
             )
-        self._rows += other._rows
-        self._kept += other._kept
+        self._rows.add_all(other._rows)
         if other._sums is not None:
-            self._sums = other._sums if self._sums is None else added(self._sums, other._sums)
+            other._shared = True
+            self._hold(other._sums)
         self._count = self._count + other._count
         self._dim = self._dim or other._dim
         self._next += other._next
@@ -188,20 +180,14 @@ class Moments:
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, object]]:
         """Return tensors and plain values from which `from_state` restores the accumulator."""
-        tensors: dict[str, Tensor] = {}
-        kept = list(joined(self._rows))
-        for number, rows in enumerate(kept):
-            tensors |= {
-                f"{number}.x": rows.x,
-                f"{number}.y": rows.y,
-                f"{number}.groups": rows.groups.clone(),  # batches share them
-            }
+        tensors, parts = self._rows.tensors()
         if self._sums is not None:
+            self._shared = True
             tensors |= {f"sums.{name}": getattr(self._sums, name) for name in NAMES}
         info: dict[str, object] = {
             "eps": self.eps,
             "next": self._next,
-            "parts": len(kept),
+            "parts": parts,
             "sums": self._sums is not None,
             "precision": self._precision,
             "reason": self._reason,
@@ -236,7 +222,7 @@ class Moments:
     @property
     def kept(self) -> tuple[list[Rows], int]:
         """The rows that are kept as they are, and their bytes."""
-        return self._rows, self._kept
+        return self._rows.parts, self._rows.bytes
 
     @property
     def rounding(self) -> float:
@@ -251,6 +237,7 @@ class Moments:
     def summed(self) -> Sums | None:
         """Turn all rows into sums, and return these; None before the first sample."""
         self._fold()
+        self._shared = True
         return self._sums
 
     def add_sums(self, sums: Sums, *, rounding: float) -> None:
@@ -264,17 +251,23 @@ class Moments:
         width = 2 * sums.dim
         if shapes != ((GROUPS, width), (GROUPS, width, width), (width,)) or not sums.dim:
             raise ValueError(f"sums of the shapes {shapes}")
-        self._sums = sums if self._sums is None else added(self._sums, sums)
+        self._hold(sums)
         self._count += sums.count.numpy().astype(np.int64)
         self._dim = self._dim or sums.dim
 
+    def _hold(self, sums: Sums) -> None:
+        """Add sums that somebody else holds."""
+        known = self._sums
+        self._sums, self._shared = (sums, True) if known is None else (added(known, sums), False)
+
     def _device(self) -> torch.device:
-        first = self._sums.first if self._sums is not None else self._rows[0].x
+        first = self._sums.first if self._sums is not None else self._rows.parts[0].x
         return first.device
 
     def _fold_if_large(self) -> None:
         """Make sums of all rows where these take more memory."""
-        if is_large(self._kept, self._dim):
+        beside = self._sums is not None and self._sums.first.is_cpu
+        if is_large(self._rows.bytes, self._dim, share=BESIDE if beside else 1):
             self._fold()
 
     def _make_room(self) -> None:
@@ -282,24 +275,30 @@ class Moments:
 
         Only wide layers keep so many rows that it is asked.
         """
-        if not self._rows or self._kept < self._seen + LITTLE:
+        kept = self._rows.bytes
+        if not self._rows or kept < self._seen + LITTLE:
             return
-        self._seen = self._kept
-        newest = self._rows[-1].x.device  # earlier ones may be on the host already
-        if newest.type != "cpu" and lacks_memory(newest, self._kept):
-            self._rows = [Rows(rows.x.cpu(), rows.y.cpu(), rows.groups) for rows in self._rows]
+        self._seen = kept
+        newest = self._rows.parts[-1].x.device  # earlier ones may be on the host already
+        if newest.type != "cpu" and lacks_memory(newest, kept):
+            self._rows = self._rows.to_host()
         if self._device().type == "cpu" and lacks_memory(self._device(), 2 * LITTLE):
             self._reason = (
-                f"{self.n} samples of {self._dim} channels take {self._kept / 2**30:.1f} GiB, and "
+                f"{self.n} samples of {self._dim} channels take {kept / 2**30:.1f} GiB, and "
                 "no memory is free for more: measure fewer samples, or pool to fewer channels"
             )
-            self._rows, self._kept = [], 0
+            self._rows = KeptRows()
 
     def _fold(self) -> None:
         """Make sums of all rows."""
-        if self._rows:
-            self._sums = with_rows(self._sums, self._rows, torch.arange(GROUPS))
-            self._rows, self._kept = [], 0
+        if not self._rows:
+            return
+        # sums that were made in inference mode could not be added to in another one
+        with torch.inference_mode(False), torch.no_grad():
+            self._sums = with_rows(
+                self._sums, self._rows.parts, torch.arange(GROUPS), in_place=not self._shared
+            )
+        self._rows, self._shared = KeptRows(), False
 
     def _folded(self) -> Sums:
         """Return the sums of everything; rows that are kept stay.
@@ -313,8 +312,11 @@ class Moments:
             cell_of[list(cell)] = number
         sums = self._sums
         if sums is None or self._rows:
-            sums = with_rows(sums, self._rows, cell_of)
+            sums = with_rows(sums, self._rows.parts, cell_of)
+        self._shared = self._shared or sums is self._sums
         sums = replace(sums, precision=self._precision)
         if cells is SINGLE:
             return sums
-        return replace(sums, cells=cells, forms=functools.partial(forms_of, self._rows, sums.shift))
+        return replace(
+            sums, cells=cells, forms=functools.partial(forms_of, self._rows.parts, sums.shift)
+        )

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from sigmascope.capture.call_site import CallSite
 from sigmascope.maths.grouped_sums import Sums, added, empty_sums
-from sigmascope.maths.moments import Moments, is_large
+from sigmascope.maths.kept_rows import is_large
+from sigmascope.maths.moments import Moments
 from sigmascope.measure.accumulating import OTHER_WIDTH, AccumulatedCall, PopulationSums
 from sigmascope.measure.options import Options
 from sigmascope.measure.team import Team
