@@ -6,20 +6,24 @@ It is run by `test_distributed`, as `python distributed_worker.py RANK DIRECTORY
 from __future__ import annotations
 
 import copy
+import os
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
 import sigmascope as sg
 from sigmascope.capture.sharded import whole
+from sigmascope.integrations.watching import Watch
 from sigmascope.measure import ranks
+from sigmascope.measure.accumulating import PopulationSums
 
 PROBE = [torch.randn(96, 8, generator=torch.Generator().manual_seed(i)) for i in range(2)]
 
@@ -46,9 +50,8 @@ def in_shards() -> nn.Sequential:
     from torch.distributed.fsdp import fully_shard
 
     model = network()
-    for part in (model[0], model[1]):
+    for part in (model[0], model[1], model):
         fully_shard(part)
-    fully_shard(model)
     return model
 
 
@@ -86,7 +89,7 @@ def alone(weights: dict[str, Any]) -> sg.Signature:
 def message(function: Callable[..., object], *args: Any, **kwargs: Any) -> str:
     try:
         function(*args, **kwargs)
-    except sg.SigmascopeError as error:
+    except (sg.SigmascopeError, OSError) as error:
         return f"{type(error).__name__}: {error}"
     return ""
 
@@ -226,19 +229,88 @@ def refused(found: dict[str, Any]) -> None:
         ]
 
 
+def broken(*_: object) -> None:
+    raise OSError("No space left on device")
+
+
+def breaking_off() -> Iterator[Tensor]:
+    yield PROBE[0]
+    broken()
+
+
+def fails_alone(found: dict[str, Any]) -> None:
+    """What the other rank is told where the first one fails alone; then both measure again."""
+    first, model = dist.get_rank() == 0, in_shards()
+    ranks.LIMIT = 600.0  # longer than this process may take
+
+    def tell(case: str, batches: object = PROBE, **options: Any) -> None:
+        said = message(sg.signature, model, batches, progress=False, **options)
+        found[f"alone: {case}"] = said, message(sg.signature, model, PROBE, progress=False)
+
+    tell("options", **({"mode": "never"} if first else {}))
+    tell("batches", breaking_off() if first else PROBE)
+    with pytest.MonkeyPatch.context() as patch:
+        if first:
+            patch.setattr(PopulationSums, "scores", broken)
+        said = message(sg.signature, model, PROBE, progress=False)
+    found["alone: scores"] = said, message(sg.signature, model, PROBE, progress=False)
+
+
+def ends_in_vain(model: nn.Module, batch: Tensor) -> None:
+    """Run the network; fail after it, where the pass is not repeated for formulas any more."""
+    model(batch)
+    if dist.get_rank() == 0 and torch.equal(batch, PROBE[1]):
+        broken()
+
+
+def pass_fails_alone(found: dict[str, Any]) -> None:
+    """After it the ranks are out of step, and can do nothing more together."""
+    said = message(sg.signature, in_shards(), PROBE, forward=ends_in_vain, progress=False)
+    found["alone: forward"] = said, ""
+
+
+def track_fails_alone(found: dict[str, Any]) -> None:
+    """The first rank, which keeps the track, cannot: a monitor raises, a callback warns."""
+    model, log = in_shards(), broken if dist.get_rank() == 0 else None
+    monitor = sg.Monitor(model, PROBE, every=1, log=log)
+    found["alone: monitor"] = [message(monitor.step, step) for step in range(1 + dist.get_rank())]
+    options: Any = {"log": log}
+    watch = Watch(PROBE, every=1, name="s", errors="warn", options=options)
+    watch.begin(model, is_first=dist.get_rank() == 0)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        found["alone: watched"] = [watch.step(step) is not None for step in range(3)]
+        watch.end()
+    found["alone: warned"] = [str(one.message) for one in warned]
+    found["alone: then"] = message(sg.signature, model, PROBE, progress=False)
+
+
+SCENARIOS = (
+    data_parallel,
+    sharded,
+    measured_anywhere,
+    penalized,
+    refused,
+    fails_alone,
+    track_fails_alone,
+)
+
+
 def main(rank: int, directory: Path) -> None:
     torch.set_num_threads(1)
     dist.init_process_group(
         "gloo", init_method=f"file://{directory}/store", rank=rank, world_size=2
     )
     found: dict[str, Any] = {}
-    for scenario in (data_parallel, sharded, measured_anywhere, penalized, refused):
+    for scenario in SCENARIOS:
         begin = time.perf_counter()
         scenario(found)
         print(rank, scenario.__name__, f"{time.perf_counter() - begin:.2f} s", flush=True)
         dist.barrier()
+    pass_fails_alone(found)
     torch.save(found, directory / f"rank{rank}.pt")
-    dist.destroy_process_group()
+    sys.stdout.flush()
+    os._exit(0)  # destroy_process_group would wait for what only one of them has begun
 
 
 if __name__ == "__main__":

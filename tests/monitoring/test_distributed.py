@@ -149,6 +149,44 @@ class TestShards:
         assert [one["and then both"] for one in found] == ["", ""]
 
 
+FULL = "No space left on device"
+
+
+@SLOW
+@AVAILABLE
+class TestOneFails:
+    """The first rank fails alone; the other one does not wait for it."""
+
+    @pytest.mark.parametrize(
+        ("case", "reason"),
+        [
+            ("options", "OptionError: mode='never' is not a valid choice"),
+            ("batches", f"OSError: {FULL}"),
+            ("scores", f"OSError: {FULL}"),
+            ("forward", f"OSError: {FULL}"),
+        ],
+    )
+    def test_the_other_is_told_why(self, found: Found, case: str, reason: str) -> None:
+        (first, again), (other, other_again) = (one[f"alone: {case}"] for one in found)
+        assert first.startswith(reason)
+        assert other.startswith(f"RankError: rank 0 failed, so that no rank has a result: {reason}")
+        assert (again, other_again) == ("", "")  # both can measure again
+
+    def test_a_track_that_cannot_be_kept(self, found: Found) -> None:
+        first, other = (one["alone: monitor"] for one in found)
+        assert first[0] == f"OSError: {FULL}"
+        assert other[0] == ""  # it has measured before the first one failed
+        assert other[1].startswith("RankError: rank 0 failed, so that no rank has a result: OSErr")
+
+    def test_callbacks_of_both_warn_and_stop(self, found: Found) -> None:
+        assert [one["alone: watched"] for one in found] == [[False] * 3, [True, False, False]]
+        for one, step in zip(found, (0, 1), strict=True):
+            [told] = one["alone: warned"]
+            assert told.startswith(f"step {step}: the network was not measured")
+            assert FULL in told
+        assert [one["alone: then"] for one in found] == ["", ""]
+
+
 @SLOW
 @AVAILABLE
 @BOTH
@@ -206,6 +244,9 @@ def test_those_who_do_not_come_are_named(monkeypatch: pytest.MonkeyPatch) -> Non
         def add(self, key: str, number: int) -> int:
             came[key] = came.get(key, 0) + number
             return came[key]
+
+        def check(self, keys: list[str]) -> bool:
+            return all(key in came for key in keys)
 
     seconds = count()
     monkeypatch.setattr(ranks.time, "monotonic", lambda: float(next(seconds) * 100))

@@ -22,7 +22,7 @@ from sigmascope.choices import OnError, values_of as choices_of
 from sigmascope.errors import InputError, OptionError, ResumeError
 from sigmascope.measure.batches import Forward
 from sigmascope.measure.options import Options, SignatureOptions
-from sigmascope.measure.ranks import ranks_of
+from sigmascope.measure.ranks import ranks_of, telling
 from sigmascope.monitoring.arguments import AUTO
 from sigmascope.monitoring.health import Thresholds
 from sigmascope.monitoring.loggers import Reporter, loggers_from
@@ -175,7 +175,7 @@ class Watch:
         if self._monitor is None or self._failed or self.at_evaluation or step == self._last:
             return None
         values = None
-        with self.guarded(f"step {step}"):
+        with self.guarded(f"step {step}"), telling(self._monitor.ranks):
             self._check_alone()  # which may be in training mode only now
             values = self._told(step, self._monitor.step(step))
         return values
@@ -185,7 +185,7 @@ class Watch:
         if self._monitor is None or self._failed or step == self._last:
             return None
         values = None
-        with self.guarded(f"step {step}"):
+        with self.guarded(f"step {step}"), telling(self._monitor.ranks):
             self._check_alone()
             values = self._told(step, self._monitor.measure(step))
         return values

@@ -31,6 +31,7 @@ from sigmascope.measure.kept_features import KeptFeatures
 from sigmascope.measure.numbering import Numbered, Order, Place
 from sigmascope.measure.options import Options
 from sigmascope.measure.progress import progress_bar, steps_of
+from sigmascope.measure.ranks import Ranks
 from sigmascope.measure.refusals import no_call, no_samples, none_chosen
 from sigmascope.store import Journal, encode
 
@@ -53,11 +54,13 @@ class Run:
         journal: where batches are noted as they are scored, to resume the run.
         kept: where their matrices are kept.
         order: how batches and samples are numbered.
+        ranks: the processes that hold shards of the network.
     """
 
     order: Order = Place()
     journal: Journal | None = None
     kept: KeptFeatures | None = None
+    ranks: Ranks | None = None
     parts: frozenset[str] = frozenset()
     _sums_file: SumsFile | None = None
     _unseen: Callable[[], list[str]]
@@ -264,6 +267,8 @@ class Run:
 
         with randomness_kept():
             calls = capture.run(forward, inputs_of(batch.content), pooling)
+        if self.ranks is not None:
+            self.ranks.alone()
         # later batches may take an exit before the first activation
         if not calls and index == 0 and capture.others:
             raise OptionError(none_chosen(options, capture.others))

@@ -25,7 +25,7 @@ from sigmascope.measure.digests import digest_of_weights
 from sigmascope.measure.kept_features import KeptFeatures
 from sigmascope.measure.merging import assembled
 from sigmascope.measure.options import FUNCTION, MeasuringOptions, Options, checked_flag
-from sigmascope.measure.ranks import batches_of_all
+from sigmascope.measure.ranks import SameBatches, begin_together, ranks_of, telling
 from sigmascope.measure.result import Signature
 from sigmascope.measure.running import Run
 from sigmascope.measure.subject import Subject, check_device, identified, subject_of
@@ -102,12 +102,24 @@ def signature(
     together = checked_flag("distributed", given.pop("distributed", False))
     prepare = partial(prepared, model, given, name=name, forward=forward, options=options)
     if together:
-        _refuse_together(keep, resume)
-        return signature_of_ranks(prepare, batches, shown=progress)
-    run, subject = prepare(), None
-    network, chosen = run.network, run.options
-    if keep is not None or resume is not None:
-        _refuse_files(network)
+        return signature_of_ranks(
+            lambda: _without_files(keep, resume, prepare()), batches, shown=progress
+        )
+    ranks = ranks_of(model) if isinstance(model, nn.Module) else None
+    with telling(ranks):
+        run = prepare()
+        if ranks is not None:
+            _without_files(keep, resume, run)
+            run.ranks = ranks
+            begin_together(ranks, run.options)
+        return _of_one(run, batches, keep, resume, shown=progress)
+
+
+def _of_one(
+    run: Run, batches: Any, keep: str | Path | None, resume: str | Path | None, *, shown: bool
+) -> Signature:
+    """Return the signature of what this process runs; see `signature`."""
+    network, chosen, ranks, subject = run.network, run.options, run.ranks, None
     with one_at_a_time(f"measures {run.name:.80}"), ExitStack() as stack:
         # needed at once, or changed by a forward pass
         if resume is not None or keep is not None or chosen.mode == "as-is":
@@ -122,8 +134,12 @@ def signature(
             run.kept.check(None if resume is None else run.earlier)
         stack.enter_context(preserve_state(network, mode=chosen.mode))
         torch.manual_seed(chosen.seed)
-        scored = run.over(batches_of_all(network, batches_of(batches), chosen), shown=progress)
+        given = batches_of(batches)
+        given = given if ranks is None else SameBatches(given, ranks)
+        scored = run.over(given, shown=shown)
         population = run.sums.scores()
+        if ranks is not None:
+            ranks.check_others()
         # only now: an accelerator should have something to do at once
         subject = subject or identified(subject_of(network, chosen, run.name), network)
         expected = tuple(path for path in subject.expected if path not in run.parts)
@@ -151,19 +167,18 @@ def prepared(
     return run
 
 
-def _refuse_together(keep: object, resume: object) -> None:
-    if keep is not None or resume is not None:
-        raise OptionError(
-            "keep and resume are for one process. Leave them out, or divide the data with "
-            "sigmascope.runs.split_signature(..., out=DIR), which continues what it has written."
-        )
-
-
-def _refuse_files(network: nn.Module) -> None:
-    if sharded_parts(network):
+def _without_files(keep: object, resume: object, run: Run) -> Run:
+    """Return a run of several processes, which neither keep features nor resume."""
+    if keep is None and resume is None:
+        return run
+    if sharded_parts(run.network):
         raise OptionError(
             "keep and resume are for networks of one process, and this one is in shards of several."
         )
+    raise OptionError(
+        "keep and resume are for one process. Leave them out, or divide the data with "
+        "sigmascope.runs.split_signature(..., out=DIR), which continues what it has written."
+    )
 
 
 def _given(option: str, given: object, kept: str) -> Any:

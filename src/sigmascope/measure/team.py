@@ -15,10 +15,9 @@ import torch.distributed as dist
 from torch import Tensor
 
 from sigmascope.errors import OptionError, RankError, SigmascopeError
-from sigmascope.measure.ranks import Ranks
+from sigmascope.measure.ranks import FAILURE, UNREACHABLE, Ranks, told
 
 NUMBERS = 3  # that are exchanged, besides the state of each rank
-LONGEST = 2_000  # characters of an error that others are told
 
 
 class Team(Ranks):
@@ -63,7 +62,7 @@ class Team(Ranks):
         except BaseException as error:
             if not self._parted:
                 with suppress(RankError):
-                    self._exchange([], _told(error))
+                    self._exchange([], told(error))
             raise
 
     def refuse(self, error: SigmascopeError) -> NoReturn:
@@ -122,13 +121,10 @@ class Team(Ranks):
         failed = [rank for rank, one in enumerate(table) if one[NUMBERS]]
         if failed:
             self._parted = True
-            told = self._rows(_as_tensor(text)[:, None], [one[-1] for one in table])
+            texts = self._rows(_as_tensor(text)[:, None], [one[-1] for one in table])
             if error is None:
-                said = bytes(told[failed[0]][:, 0].numpy()).decode(errors="replace")
-                raise RankError(
-                    f"rank {failed[0]} failed, so that no rank has a result: {said} Mend it there, "
-                    "and measure again on all ranks."
-                )
+                said = bytes(texts[failed[0]][:, 0].numpy()).decode(errors="replace")
+                raise RankError(FAILURE.format(failed[0], said))
         return [one[:NUMBERS] for one in table]
 
     def _gathered(self, own: Tensor) -> list[Tensor]:
@@ -143,17 +139,9 @@ class Team(Ranks):
             yield
         except (RuntimeError, ConnectionError) as error:  # as torch says that a process is gone
             self._parted = True
-            told = str(error).partition("\n")[0]
-            raise RankError(
-                f"rank {self._me} cannot reach the others any more ({told}). One of them has "
-                "ended: look at its output, and start all of them again."
-            ) from error
+            said = str(error).partition("\n")[0]
+            raise RankError(UNREACHABLE.format(self._me, said)) from error
 
 
 def _as_tensor(text: bytes) -> Tensor:
     return torch.frombuffer(bytearray(text or b"\0"), dtype=torch.uint8)[: len(text)]
-
-
-def _told(error: BaseException) -> str:
-    text = " ".join(str(error).split())[:LONGEST]
-    return f"{type(error).__name__}: {text.rstrip('.')}."

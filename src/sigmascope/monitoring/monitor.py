@@ -20,7 +20,7 @@ from sigmascope.checks import check_whole, options_from
 from sigmascope.errors import InputError, NetworkError
 from sigmascope.measure.batches import Forward
 from sigmascope.measure.options import Options, SignatureOptions
-from sigmascope.measure.ranks import ranks_of
+from sigmascope.measure.ranks import Ranks, ranks_of, telling
 from sigmascope.measure.result import Signature
 from sigmascope.measure.signature import signature
 from sigmascope.monitoring.arguments import (
@@ -105,7 +105,7 @@ class Monitor:
         self._budget = checked_budget(budget)
         self._model = model
         self._network = inner(model)
-        self._ranks = ranks_of(self._network)
+        self._ranks = ranks_of(self._network, own=True)
         self._shared = None if self._ranks is None else SharedSchedule(self._ranks)
         check_names(changes)
         options = {"estimator": "population", **changes}
@@ -161,6 +161,13 @@ class Monitor:
 
     def measure(self, step: int) -> dict[str, float]:
         """Measure now, and return what `step` returns."""
+        with telling(self._ranks):
+            return self._measured_at(step)
+
+    def _measured_at(self, step: int) -> dict[str, float]:
+        if self._ranks is not None:
+            self._ranks.meet()  # one may have failed since the last time
+            self._ranks.part()
         _wait_for_device(self._network)
         begin = time.perf_counter()
         found = self._measured()
@@ -179,6 +186,11 @@ class Monitor:
             self._shared.begin()
         self.signature = found
         return values
+
+    @property
+    def ranks(self) -> Ranks | None:
+        """The processes that hold shards of the network."""
+        return self._ranks
 
     def _measured(self) -> Signature:
         try:

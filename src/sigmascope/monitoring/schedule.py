@@ -32,5 +32,6 @@ class SharedSchedule:
         left, each = when - now, (now - self._since) / self._steps
         self._ranks.meet()
         steps = self._ranks.first_of(0 if left <= 0 else max(1, math.ceil(left / max(each, 1e-6))))
+        self._ranks.part()
         self._ask = self._steps + steps
         return steps == 0
