@@ -16,7 +16,7 @@ import torch
 import sigmascope as sg
 
 a, b = (sg.catalog.model(f"sigmascope/myrtle-nobn:{seed}") for seed in (0, 1))
-data = sg.catalog.data("embedded", transform=a.transform, batch_size=64, limit=64)
+data = sg.catalog.data("embedded", transform=a.transform, batch_size=48, limit=48)
 
 # %%
 # ``align`` finds the permutation and the positive scale of every channel that bring the weights of

@@ -183,6 +183,44 @@ def similarity_of_layers(found: Found) -> None:
     assert means["CKA for the ReLU group", "another seed"] < 0.65
 
 
+def stitch_two_networks(found: Found) -> None:
+    accuracies = [[one.stitched_accuracy for one in row] for row in found["stitches"].values()]
+    (_, first, second), (_, third, fourth), (_, fifth, sixth) = accuracies
+    assert max(row[0] for row in accuracies) < 25
+    assert first < second - 8
+    assert third < fourth - 15
+    assert abs(fifth - sixth) < 4
+    assert min(fifth, sixth) > 88
+
+
+def concepts_of_channels(found: Found) -> None:
+    dissection = found["found"]
+    assert len({dissection.unit(unit)[0] for unit in found["units"]}) == 4
+    turned = found["turned"]
+    mean = turned.best_iou.mean(dim=(0, 2))
+    assert mean[0] > mean[1] > mean[2]
+    unique = turned.unique_concepts.mean(axis=0)
+    assert unique[0] > unique[1] > unique[2]
+
+
+def survey_of_networks(found: Found) -> None:
+    assert found["outcome"].name == "sigmascope/resnet21"
+    assert list(found["runs"].failures) == ["sigmascope/resnet21"]
+    assert len(found["groups"]) == 7
+
+
+def other_measures(found: Found) -> None:
+    table = found["correlations"]
+    sparsity = dict(zip(table.names, table.values[:, table.metrics.index("sparsity")], strict=True))
+    residual, others = ({sparsity[name] for name in row} for row in found["families"].values())
+    assert max(residual) < -0.7 < -0.68 < min(others)
+    assert max(others) < 0
+
+
+def share_a_report(found: Found) -> None:
+    assert len(found["drawn"].table) == sum(map(len, found["signatures"])) == 19 + 19 + 9
+
+
 CLAIMS: dict[str, Callable[[Found], None]] = {
     "monitor_accelerate": training,
     "monitor_huggingface": training,
@@ -193,6 +231,8 @@ CLAIMS: dict[str, Callable[[Found], None]] = {
         for claim in (
             affinity_penalty, align_two_networks, batch_size, before_and_after_training,
             blocks_of_a_transformer, channels_of_a_layer, compare_two_networks,
+            concepts_of_channels, other_measures, share_a_report, stitch_two_networks,
+            survey_of_networks,
             families_of_networks, first_signature, formulas, gated_units, how_many_samples,
             linearize_a_network, remove_one_activation, residual_split,
             same_function_other_weights, similarity_of_layers, torchmetrics_affinity,

@@ -11,6 +11,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from sigmascope.catalog.optional import optional
@@ -19,7 +20,7 @@ from tests.example_claims import CLAIMS
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py"))
-# These take 12 seconds together; the others are tried by `make test-thorough`.
+# These take some 12 seconds together; the others are tried by `make test-thorough`.
 QUICK = {
     "affinity_penalty",
     "channels_of_a_layer",
@@ -61,6 +62,12 @@ def ink(figure: Figure) -> float:
     return float((pixels < 250).any(axis=2).mean())
 
 
+def words(panel: Axes) -> str:
+    """Return what is written on the sides of a panel."""
+    titles = [panel.get_title(side) for side in ("left", "center", "right")]
+    return "".join([panel.get_xlabel(), panel.get_ylabel(), *titles])
+
+
 @pytest.fixture(autouse=True)
 def _closed() -> Any:
     yield
@@ -68,7 +75,7 @@ def _closed() -> Any:
 
 
 def test_there_are_enough_of_them_and_each_is_judged() -> None:
-    assert len(NAMES) >= 18
+    assert len(NAMES) >= 28
     assert set(CLAIMS) == set(NAMES)
     assert set(NAMES) >= QUICK
 
@@ -95,7 +102,7 @@ def test_an_example_runs_and_ends_with_a_picture_that_shows_what_it_says(
     found = run(name, monkeypatch, tmp_path)
     figure = picture_of(found)
     assert 0.01 < ink(figure) < 0.9
-    assert any(one.get_xlabel() or one.get_ylabel() or one.get_title() for one in figure.axes)
+    assert any(map(words, figure.axes))
     assert not [*tmp_path.iterdir()]
     CLAIMS[name](found)
 
