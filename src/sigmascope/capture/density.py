@@ -14,7 +14,7 @@ def density_of(tensor: Tensor) -> Tensor:
     """Return the share of values that count as nonzero, without waiting for an accelerator."""
     flat = tensor.detach().reshape(-1)
     visible = sum(
-        ((part.abs() > NEAR_ZERO).sum() for part in torch.split(flat, CHUNK)),
+        (torch.count_nonzero(part.abs() > NEAR_ZERO) for part in torch.split(flat, CHUNK)),
         start=flat.new_zeros((), dtype=torch.long),
     )
     return visible.double() / max(flat.numel(), 1)
