@@ -6,8 +6,9 @@ Fetches packages into the cache, see `sigmascope_papers/real/packages.py`. With 
 one of them in its name is measured. What OUT already has is kept, so the same command continues a
 run that was interrupted. On Linux, MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=17179869184 in the
 environment keeps glibc from returning feature maps to the system after every layer, which takes
-more processor time than the layers. Then copy `OUT/real` into `papers/src/sigmascope_papers/results`, and move
-items that have all of theirs from `real/waiting` to `real` and into `items.json`.
+more processor time than the layers. Then copy `OUT/real` into
+`papers/src/sigmascope_papers/results`, and move items that have all of theirs from `real/waiting` to
+`real` and into `items.json`.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ import sys
 import time
 from pathlib import Path
 
-from sigmascope_papers.real import before, residual
+from sigmascope_papers.real import before, capped, residual
 from sigmascope_papers.real.measuring import signatures
-from sigmascope_papers.real.waiting import capped, decade, moved
+from sigmascope_papers.real.waiting import decade, moved
 from sigmascope_papers.setting import Setting
 
 # Name, images (None for those of training), form; the first ones serve most items.

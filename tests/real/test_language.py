@@ -67,12 +67,14 @@ def test_minilm_finds_a_kitten_near_a_cat() -> None:
 @pytest.mark.slow
 def test_gates_of_tinystories_are_units_and_its_blocks_are_found() -> None:
     model = fetched("tinystories")
-    data = batches(stories(model, count=32, length=32), 16)
+    # 2,048 tokens: a population score of 768 channels needs 2.5 each
+    data = batches(stories(model, count=64, length=32), 16)
     alone = sg.signature(model.network, data, samples="tokens", estimator="population")
     unit = sg.signature(model.network, data, samples="tokens", estimator="population", gates="unit")
     assert len(alone) == len(unit) == 6
     assert {site.role for site in alone} == {"gate"}
     assert {site.kind for site in alone} == {"silu"}
+    assert all(math.isfinite(one.population) for one in (*alone, *unit))
     assert all(one.population != two.population for one, two in zip(alone, unit, strict=True))
     found = sg.blocks(model.network, data, signature=unit)
     assert [one.name for one in found] == [f"model.layers.{place}" for place in range(6)]

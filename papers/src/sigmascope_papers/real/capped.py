@@ -88,18 +88,18 @@ def draw_beside(found: dict[str, Beside]) -> dict[str, Drawn]:
     table: list[dict[str, Any]] = []
     for panel, (name, gap) in zip(panels, shown.items(), strict=True):
         panel.axhline(0, color="0.5", linewidth=0.6)
-        panel.plot(range(len(gap)), gap, look(0).marker, color=look(0).color, markersize=3)
+        panel.plot(range(1, len(gap) + 1), gap, look(0).marker, color=look(0).color, markersize=3)
         panel.set_title(NETWORKS[name].title, fontsize=8, pad=3)
         table += [
             {"network": name, "call": place, "ReLU minus ReLU6": float(value)}
-            for place, value in enumerate(gap)
+            for place, value in enumerate(gap, 1)
         ]
     figure.supxlabel("activation call, in order of execution", fontsize=8)
     figure.supylabel("score of ReLU minus that of ReLU6", fontsize=8)
     return {"": finished(list(panels), table)}
 
 
-_CAPS = judge_by("real/waiting.real_relu6", _more_non_linear, _alike)
+_CAPS = judge_by("real.real_relu6", _more_non_linear, _alike)
 _TWICE = judged_twice(lambda one: _CAPS(one["now"]), lambda one: {"now": one["population"]})
 ITEM = Item(measure_beside, lambda found: _TWICE({**found, "now": found["published"]}), draw_beside)
 ITEMS = {"real-relu6": ITEM}
