@@ -7,7 +7,7 @@ one of them in its name is measured. What OUT already has is kept, so the same c
 run that was interrupted. On Linux, MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=17179869184 in the
 environment keeps glibc from returning feature maps to the system after every layer, which takes
 more processor time than the layers. Then copy `OUT/real` into
-`papers/src/sigmascope_papers/results`, and move items that have all of theirs from `real/waiting` to
+`papers/src/sigmascope_papers/results`, and move items that have all theirs from `real/waiting` to
 `real` and into `items.json`.
 """
 
