@@ -12,6 +12,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 import sigmascope as sg
 from sigmascope.errors import NetworkError
@@ -194,6 +195,41 @@ def test_a_part_that_is_called_on_its_own_is_refused_where_calls_cannot_be_told_
     with pytest.raises(NetworkError, match=r"called on its own.*Call the whole network"):
         made.blocks[0](y)
     assert made.blocks[1](y).shape == y.shape
+
+
+class Checkpointing(nn.Module):
+    """Computes a part again in the backward pass, with one activation for all calls or several."""
+
+    def __init__(self, *, shares: bool, reentrant: bool) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(6, 6), nn.Linear(6, 6)
+        self.act = nn.ReLU()
+        self.other = self.act if shares else nn.ReLU()
+        self.reentrant = reentrant
+
+    def part(self, x: Tensor) -> Tensor:
+        return self.other(self.second(x))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return checkpoint(self.part, self.act(self.first(x)), use_reentrant=self.reentrant)
+
+
+@pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad")
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_gradient_checkpointing_of_calls_that_are_counted_is_refused(reentrant: bool) -> None:
+    x = torch.randn(64, 6, generator=torch.Generator().manual_seed(0)).double()
+    for shares in (True, False):
+        torch.manual_seed(0)
+        network = Checkpointing(shares=shares, reentrant=reentrant).double()
+        plan = planned(network, x.clone().requires_grad_(), budget=1)
+        made = sg.linearize.apply(network, plan)
+        loss = made(x.clone().requires_grad_()).square().sum()
+        if not shares:  # the remedy
+            loss.backward()
+            assert made.first.weight.grad.abs().max() > 0
+            continue
+        with pytest.raises(NetworkError, match=r"'act' is used several times.*checkpointing runs"):
+            loss.backward()
 
 
 def test_a_network_that_raised_runs_again() -> None:

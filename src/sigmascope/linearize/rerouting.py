@@ -66,6 +66,14 @@ def next_number(name: str) -> int:
         if name in counts:
             counts[name] += 1
             return counts[name] - 1
+    if torch._C._current_graph_task_id() != -1:  # inside a backward pass
+        raise NetworkError(
+            f"{name!r} is used several times in a linearized network with a map for some of the "
+            "calls, and gradient checkpointing runs a part of the network again in the backward "
+            "pass, where it is not known which call this is. Train without gradient checkpointing "
+            "(model.gradient_checkpointing_disable() in transformers), or give each call an "
+            "activation of its own before you linearize the network."
+        )
     raise NetworkError(
         f"a part of a linearized network was called on its own, in which {name!r} is used several "
         "times with a map for some of the calls. Call the whole network."
