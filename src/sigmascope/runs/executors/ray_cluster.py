@@ -21,6 +21,7 @@ from sigmascope.runs.executors.window import LostTaskError
 from sigmascope.store.leftovers import is_process_alive, process_table
 
 FOLDER = "sg-ray-"  # the beginning of the directories of Rays that are started here
+OWNER = "owner"  # the file in it that says when the process of its name began
 
 
 @contextmanager
@@ -49,6 +50,7 @@ def ray_cluster(address: str, resources: Resources) -> Iterator[RayTasks]:
     place = Path("/tmp" if os.path.isdir("/tmp") else tempfile.gettempdir())
     _remove_leftovers(place)
     folder = tempfile.mkdtemp(prefix=f"{FOLDER}{process_table()}-{os.getpid()}-", dir=place)
+    Path(folder, OWNER).write_text(_beginning(os.getpid()))
     try:
         _connect(ray, address, folder)
         executor = RayTasks(ray, resources)
@@ -116,12 +118,31 @@ def _remove_leftovers(place: Path) -> None:
     """Remove what a Ray has left whose driver was killed.
 
     A number means a process only among those of the same machine and container, which may not be
-    all that see this directory.
+    all that see this directory, and later ones may have the number of one that has ended.
     """
     for folder in place.glob(f"{FOLDER}{process_table()}-*-*"):
         number = folder.name.split("-")[-2]
-        if number.isdigit() and not is_process_alive(int(number)):
+        if number.isdigit() and not _is_owned(folder, int(number)):
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_owned(folder: Path, process: int) -> bool:
+    """Return whether the process that made a directory is there, or might be."""
+    if not is_process_alive(process):
+        return False
+    try:
+        began = (folder / OWNER).read_text()
+    except OSError:  # it was made a moment ago
+        return True
+    return began == _beginning(process)
+
+
+def _beginning(process: int) -> str:
+    """Return when a process began, in ticks since the start of the machine; "" if nobody says."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""
 
 
 def _call(function: Callable[..., Any], *arguments: Any) -> Any:
