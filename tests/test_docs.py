@@ -110,6 +110,13 @@ def test_what_axe_objects_to_is_mended(extensions: Any, written: str, mended: st
     assert extensions.accessible.mended(written) == mended
 
 
+def test_the_gallery_has_an_order(extensions: Any) -> None:
+    names = {path.stem for path in (DOCS.parent / "examples").glob("*.py")}
+    assert set(extensions.gallery_setting.ORDER) <= names
+    order = extensions.gallery_setting.Order("examples")
+    assert order("first_signature.py") < order("align_two_networks.py") < order("another.py")
+
+
 def test_figures_without_pyplot_are_shown_once(extensions: Any) -> None:
     drawn = sg.figures.new_figure(2, 2)
     variables = {"a": drawn, "b": 3, "c": plt.figure()}

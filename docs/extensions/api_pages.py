@@ -129,7 +129,9 @@ def described(entry: Entry) -> str:
     options = "   :members:\n" if entry.directive == "autoclass" else ""
     if entry.directive == "autodata":
         options = "   :no-value:\n"
-    return f".. {entry.directive}:: {entry.name}\n{options}\n"
+    text = f".. {entry.directive}:: {entry.name}\n{options}\n"
+    examples = entry.page not in ("errors", "catalog")  # which every example uses
+    return f"{text}.. minigallery:: {entry.name}\n\n" if examples else text
 
 
 def pages() -> dict[str, str]:

@@ -8,7 +8,29 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+# The examples as a newcomer reads them; others follow by name.
+ORDER = (
+    "first_signature", "residual_split", "where_inputs_lie", "channels_of_a_layer", "batch_size",
+    "how_many_samples", "blocks_of_a_transformer", "gated_units", "formulas",
+    "your_own_activation", "compare_two_networks", "families_of_networks",
+    "before_and_after_training", "monitor_plain_loop", "monitor_lightning", "monitor_huggingface",
+    "monitor_accelerate", "torchmetrics_affinity", "affinity_penalty", "remove_one_activation",
+    "linearize_a_network", "same_function_other_weights", "similarity_of_layers",
+    "align_two_networks",
+)  # fmt: skip
 SHOWN = "figures that were shown"  # kept among the variables of an example; no name in Python
+
+
+class Order:
+    """The key by which sphinx-gallery sorts examples."""
+
+    def __init__(self, src_dir: str) -> None:
+        self.src_dir = src_dir
+
+    def __call__(self, filename: str) -> tuple[int, str]:
+        """Return the place of an example."""
+        name = Path(filename).stem
+        return (ORDER.index(name) if name in ORDER else len(ORDER)), name
 
 
 def reset(gallery_conf: dict[str, Any], file: str) -> None:
