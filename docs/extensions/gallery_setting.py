@@ -37,6 +37,9 @@ def reset(gallery_conf: dict[str, Any], file: str) -> None:
     """Two examples run at a time, on two cores; warnings of frameworks are not for readers."""
     import torch
 
+    from sigmascope.catalog.optional import optional
+
+    optional("torchvision")  # which others import; it may be one for another torch
     torch.set_num_threads(1)
     torch.manual_seed(0)
     warnings.filterwarnings("ignore", category=UserWarning, module="lightning|pytorch_lightning")
