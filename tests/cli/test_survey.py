@@ -29,16 +29,21 @@ def test_a_survey_from_a_file_of_names(tmp_path: Path) -> None:
     assert [one["state"] for one in document(again)[1]["networks"]] == ["kept", "failed", "kept"]
 
 
-def test_a_plan_runs_nothing(tmp_path: Path) -> None:
+def test_a_plan_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sigmascope.runs.executors.resources.has_slurm", lambda: True)
     names = names_in(tmp_path, "conv", "broken", "wide")
     command = ("measure", *names, *DATA, "-o", tmp_path / "runs", "--plan")
     result = run(*command, "--on", "slurm:gpu", "--pending", "2", "--gpus", "1")
     assert result.exit_code == 0, result.stderr
     assert "networks   3: 3 open; 3 to measure" in result.stdout
     assert "where      Slurm, partition gpu; 2 at a time" in result.stdout
-    assert "data       64 samples in 4 batches, each" in result.stdout
+    assert "data       64 samples in 4 batches for each network" in result.stdout
     assert "RuntimeError: the first line" in result.stdout
     assert not (tmp_path / "runs").exists()
+    wide = run(*command, "--on", "local:9").stdout
+    assert "where      9 processes of this machine; 3 at a time" in wide
+    monkeypatch.setattr("sigmascope.runs.executors.resources.has_slurm", lambda: False)
+    assert "since it has no sbatch" in run(*command, "--on", "slurm").stdout
     list(measure_runs(asked(names), tmp_path / "runs", skip=names[2:]))
     kind, content = document(run(*command, "--json"))
     assert kind == "plan"

@@ -227,7 +227,7 @@ def test_gpus_are_dealt_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_slurm_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As submitit understands it; there is no Slurm here."""
-    monkeypatch.setattr("sigmascope.runs.executors.slurm.shutil.which", lambda _: "/bin/sbatch")
+    monkeypatch.setattr("sigmascope.runs.executors.resources.shutil.which", lambda _: "/bin/sbatch")
     monkeypatch.setattr("submitit.slurm.slurm.SlurmExecutor.affinity", lambda _: 2)
     jobs = SlurmJobs("gpu", Resources(2.5, 0.25, 8 * 2**30, 90.0), tmp_path, 16)
     asked = jobs._executor._executor.parameters

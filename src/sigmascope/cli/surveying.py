@@ -109,7 +109,11 @@ def survey(
 ) -> list[Outcome]:
     """Measure networks on an engine; return what became of each."""
     from sigmascope.runs import survey_outcomes
+    from sigmascope.runs.executors import Engine
 
+    engine = Engine.named(given["on"])
+    if engine.kind == "slurm" and engine.is_here:
+        inform(f"Measured by {engine}.")
     found = survey_outcomes(
         request,
         out,
@@ -134,6 +138,8 @@ def plan(request: Request, out: str | None, shard: Shard, given: dict[str, Any])
 
     asked, pending = resources_of(given), given["pending"] or 64
     engine = Engine.named(given["on"]) if given["on"] else None
+    if engine is not None:
+        engine.check(asked)
     folder = Path(out) if out is not None and Path(out).suffix != ".json" else None
     found = plan_survey(request, folder, shard=shard, skip=given["skip"])
     here = max(1, int(cores() / asked.cpus))
@@ -142,8 +148,8 @@ def plan(request: Request, out: str | None, shard: Shard, given: dict[str, Any])
     elif engine.kind == "local":
         tasks, each, where = int(engine.where), asked.cpus, str(engine)
     else:
-        is_here = engine.kind == "ray" and not engine.where
-        tasks, each, where = min(here, pending) if is_here else pending, asked.cpus, str(engine)
+        tasks = min(here, pending) if engine.is_here else pending
+        each, where = asked.cpus, str(engine)
     if given["as_json"]:
         emit(
             "plan", {"where": where, "tasks": tasks, "seconds": found.seconds(each), "plan": found}

@@ -68,14 +68,16 @@ class Plan:
         """
         counts = ", ".join(f"{count} {state}" for state, count in self.states.items() if count)
         lines = [f"networks   {sum(self.states.values())}: {counts}; {len(self.open)} to measure"]
+        tasks = max(1, min(tasks, len(self.open)))
         lines.append(f"where      {where}; {tasks} at a time")
-        lines.append(f"data       {self.samples} samples in {self.batches} batches, each")
+        batches = f"{self.batches} batch{'es' * (self.batches != 1)}"
+        lines.append(f"data       {self.samples} samples in {batches} for each network")
         each = self.seconds(cores)
         if each is not None and self.open:
             total = START + each * math.ceil(len(self.open) / tasks)
             lines.append(
                 f"time       about {in_words(each)} for one on this machine's CPU, "
-                f"{in_words(total)} for all; within a factor of a few"
+                f"{in_words(total)} for all with their start; within a factor of a few"
             )
             largest = max(parameters for parameters, _, _ in self.probed.values())
             calls = median(calls for _, _, calls in self.probed.values())

@@ -15,8 +15,7 @@ from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
-from sigmascope.errors import OptionError
-from sigmascope.runs.executors.resources import Resources
+from sigmascope.runs.executors.resources import Engine, Resources, devices
 
 GRACE = 2.0  # seconds in which a process may end by itself
 
@@ -137,22 +136,8 @@ def _environment(slot: int, count: int, resources: Resources) -> dict[str, str]:
     if "OMP_NUM_THREADS" not in os.environ:
         found["OMP_NUM_THREADS"] = str(resources.threads)
     if resources.gpus:
-        devices = _devices()
-        share = count * resources.gpus
-        if share > len(devices) + 1e-9:
-            raise OptionError(
-                f"{count} processes with gpus={resources.gpus:g} need {share:g} GPUs, and this "
-                f"machine has {len(devices)}. Ask for fewer processes, or for a smaller fraction."
-            )
+        Engine("local", str(count)).check(resources)
+        free = devices()
         first, many = int(slot * resources.gpus + 1e-9), max(1, int(resources.gpus))
-        found["CUDA_VISIBLE_DEVICES"] = ",".join(devices[first : first + many])
+        found["CUDA_VISIBLE_DEVICES"] = ",".join(free[first : first + many])
     return found
-
-
-def _devices() -> list[str]:
-    given = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if given is not None:
-        return [device for device in given.split(",") if device]
-    import torch
-
-    return [str(number) for number in range(torch.cuda.device_count())]

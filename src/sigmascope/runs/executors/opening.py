@@ -39,6 +39,7 @@ def open_executor(
     """
     engine, asked = Engine.named(on), resources or Resources()
     check_whole("pending", pending, 1)
+    engine.check(asked)
     if engine.kind == "local":
         with local_processes(int(engine.where), asked) as processes:
             yield processes

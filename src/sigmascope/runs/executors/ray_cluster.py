@@ -9,6 +9,7 @@ import signal
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
@@ -53,6 +54,7 @@ def ray_cluster(address: str, resources: Resources) -> Iterator[RayTasks]:
     Path(folder, OWNER).write_text(_beginning(os.getpid()))
     try:
         _connect(ray, address, folder)
+        _check_room(ray, address, resources)
         executor = RayTasks(ray, resources)
         try:
             yield executor
@@ -143,6 +145,28 @@ def _beginning(process: int) -> str:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):
         return ""
+
+
+def _check_room(ray: Any, address: str, resources: Resources) -> None:
+    """Tell where no node has what a task needs: Ray would wait, and say nothing.
+
+    Raises:
+        OptionError: in a Ray that was started here, which has no other nodes to wait for.
+    """
+    asked = {"cpus": ("CPU", resources.cpus), "gpus": ("GPU", resources.gpus)}
+    asked["memory"] = ("memory", float(resources.memory or 0))
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    if any(all(node.get(name, 0) >= amount for name, amount in asked.values()) for node in nodes):
+        return
+    wanted = ", ".join(f"{key}={amount:g}" for key, (_, amount) in asked.items() if amount)
+    there = "; ".join(
+        ", ".join(f"{key}={node.get(name, 0):g}" for key, (name, _) in asked.items())
+        for node in nodes[:4]
+    )
+    told = f"no node of this Ray has {wanted} (it has {there})"
+    if not address:
+        raise OptionError(f"{told}. Ask for less.")
+    warnings.warn(f"{told}: networks wait until one has.", UserWarning, stacklevel=2)
 
 
 def _call(function: Callable[..., Any], *arguments: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from dataclasses import dataclass
 from typing import Literal, Self
 
@@ -80,6 +81,33 @@ class Engine:
             return cls("slurm", text.partition(":")[2])
         raise OptionError(f"on={text!r:.80} is not an engine. Pass {FORMS}.")
 
+    @property
+    def is_here(self) -> bool:
+        """Whether tasks run on this machine and nowhere else."""
+        own_ray = self.kind == "ray" and not self.where
+        return self.kind == "local" or own_ray or (self.kind == "slurm" and not has_slurm())
+
+    def check(self, resources: Resources) -> None:
+        """Raise an OptionError where a task needs more than this machine has, and runs on it.
+
+        >>> Engine.named("local:1").check(Resources(cpus=1))
+        """
+        count = int(self.where) if self.kind == "local" else 1
+        if not self.is_here or self.kind == "slurm" or not resources.gpus:
+            return
+        share, there = count * resources.gpus, len(devices())
+        if share > there + 1e-9:
+            tasks = f"{count} processes with" if self.kind == "local" else "a network with"
+            verb = "need" if count > 1 else "needs"
+            fewer = "for fewer processes, or " if count > 1 else ""
+            raise OptionError(
+                f"{tasks} gpus={resources.gpus:g} {verb} {share:g} GPU{'s' * (share != 1)}, and "
+                f"this machine has {there}. Ask {fewer}for a smaller fraction."
+                if there
+                else f"gpus={resources.gpus:g}, and this machine has no GPU that torch can use. "
+                "Leave gpus out."
+            )
+
     def __str__(self) -> str:
         match self.kind, self.where:
             case "local", count:
@@ -90,6 +118,8 @@ class Engine:
                 return "the Ray cluster of this machine"
             case "ray", address:
                 return f"the Ray cluster at {address}"
+            case _ if not has_slurm():
+                return "processes of this machine, since it has no sbatch to reach a Slurm by"
             case _, partition:
                 return f"Slurm, partition {partition}" if partition else "Slurm"
 
@@ -112,3 +142,18 @@ def cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def devices() -> list[str]:
+    """Return the GPUs of this machine that this process may use."""
+    given = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if given is not None:
+        return [device for device in given.split(",") if device]
+    import torch
+
+    return [str(number) for number in range(torch.cuda.device_count())]
+
+
+def has_slurm() -> bool:
+    """Return whether jobs can be submitted to a Slurm from here."""
+    return shutil.which("sbatch") is not None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import math
-import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sigmascope.errors import MissingExtraError, OptionError
-from sigmascope.runs.executors.resources import Resources, cores
+from sigmascope.runs.executors.resources import Resources, cores, has_slurm
 from sigmascope.runs.executors.slurm_queue import Queue
 from sigmascope.runs.executors.window import LostTaskError
 
@@ -56,7 +55,7 @@ class SlurmJobs:
 
     def __init__(self, partition: str, resources: Resources, folder: Path, pending: int) -> None:
         submitit = _submitit()
-        self.is_local = shutil.which("sbatch") is None
+        self.is_local = not has_slurm()
         # without a scheduler, each job is started at once
         self.most = max(1, int(cores() / resources.cpus)) if self.is_local else pending
         self.group = self.most if self.is_local else LARGEST_ARRAY
