@@ -278,7 +278,7 @@ def test_noise_is_reported_as_unlike_and_a_moved_network_as_alike() -> None:
     (a, _), (b, _) = made("gelu"), made("gelu", 1)
     noise = align(a, b, controls=3)
     assert noise.alike is False
-    assert "unlike: aligning gains no more than from noise" in repr(noise)
+    assert "unlike: not a quarter above every control" in repr(noise)
     same = align(a, move(a, 0), controls=3)
     assert same.alike is True
     assert align(a, b).alike is None
