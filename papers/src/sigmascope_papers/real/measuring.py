@@ -112,7 +112,9 @@ def measured(name: str, source: str, form: str, *, progress: bool = True) -> Sig
     with tempfile.TemporaryDirectory() as kept:
         samples = Samples(source, count, RUN, one.side, one.prepare)
         signature(FORMS[form](one), samples, name=name, keep=kept, **first, **shown)
-        return rescore(kept, together=BATCH // RUN, **second, **shown)
+        found = rescore(kept, together=BATCH // RUN, **second, **shown)
+    # histograms, which no item reads, would make the stored files three times as large
+    return replace(found, sites=tuple(replace(site, histogram=None) for site in found.sites))
 
 
 def signatures(
