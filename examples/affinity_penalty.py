@@ -58,3 +58,4 @@ for site, before, after in zip(free.sites, free.scores[-1], pushed.scores[-1], s
 # %%
 # The training with the penalty: the last three rows turn light, the others do not.
 drawn = pushed.plot()
+drawn.axes[0].set_title("A small convolutional network, trained with a penalty")

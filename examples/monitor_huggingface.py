@@ -72,6 +72,8 @@ with tempfile.TemporaryDirectory() as directory:
 print(callback.track)
 
 # %%
-# Each row of the map is an activation, from input to output; lighter is more affine. Below, the
-# same scores as lines with their 95 % intervals.
+# Each row of the map is an activation, from input to output; lighter is more affine. All four
+# become less affine, the second one most. Below, the same scores as lines, with their 95 %
+# intervals.
 drawn = callback.track.plot()
+drawn.axes[0].set_title("A small vision transformer, trained with transformers")

@@ -25,12 +25,30 @@ def affinity_penalty(found: Found) -> None:
     assert change[3:].min() > 0.05
 
 
+def convnet_training(found: Found) -> None:
+    training(found)
+    rows = [row for row in found["drawn"].table if row["site"] == "17"]
+    assert rows[0]["score"] > 0.95 > 0.85 > max(row["score"] for row in rows[1:])
+
+
+def transformer_training(found: Found) -> None:
+    training(found)
+    change = found["callback"].track.scores[-1] - found["callback"].track.scores[0]
+    assert max(change) < -0.02
+    assert change.argmin() == 1
+
+
 def align_two_networks(found: Found) -> None:
-    assert len(found["drawn"].table) >= 5
+    curves = found["line"].curves
+    middle = {name: curve.losses[2] for name, curve in curves.items()}
+    assert middle["naive"] > 1.5 > 0.8 > middle["aligned"]
 
 
 def linearize_a_network(found: Found) -> None:
-    assert len(found["drawn"].table) >= 5
+    result = found["result"]
+    accuracies = [point.held_out.accuracy for point in result.curve(tuned=False)]
+    assert accuracies[0] - accuracies[3] < 5 < 15 < accuracies[0] - accuracies[6]
+    assert result.curve(tuned=True)[0].held_out.accuracy > accuracies[6] + 10
 
 
 def torchmetrics_affinity(found: Found) -> None:
@@ -222,10 +240,10 @@ def share_a_report(found: Found) -> None:
 
 
 CLAIMS: dict[str, Callable[[Found], None]] = {
-    "monitor_accelerate": training,
-    "monitor_huggingface": training,
-    "monitor_lightning": training,
-    "monitor_plain_loop": training,
+    "monitor_accelerate": convnet_training,
+    "monitor_huggingface": transformer_training,
+    "monitor_lightning": convnet_training,
+    "monitor_plain_loop": convnet_training,
     **{
         claim.__name__: claim
         for claim in (
