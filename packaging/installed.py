@@ -44,17 +44,22 @@ def main() -> None:
         raise SystemExit(f"versions differ: {sg.__version__}, {version}")
     if command("--version").strip() != f"sigmascope {version}":
         raise SystemExit("--version differs")
+    extra = sys.argv[1]
+    for package in BROUGHT.get(extra, ()):
+        if importlib.util.find_spec(package) is None:
+            raise SystemExit(f"the extra {extra} lacks {package}")
+    used = use(extra) if extra in BROUGHT else whole()
+    print(f"version {version}, {len(sg.__all__)} names, {used}")
+
+
+def whole() -> str:
+    """Do what needs no extra, and return what was done."""
     command("demo", "-o", "demo")
     command("compare", "demo/resnet20.json", "demo/plain20.json")
     command("report", "demo/resnet20.json", "demo/plain20.json", "-o", "report.html")
     command("reproduce", "--list")
     command("reproduce", "fig7", "sym-table3", "-o", "reproduced")
-    extra = sys.argv[1]
-    for package in BROUGHT.get(extra, ()):
-        if importlib.util.find_spec(package) is None:
-            raise SystemExit(f"the extra {extra} lacks {package}")
-    used = use(extra)
-    print(f"version {version}, {len(sg.__all__)} names, demo, report, reproduce{used}")
+    return "demo, compare, report, reproduce fig7 and sym-table3"
 
 
 def use(extra: str) -> str:
@@ -62,7 +67,7 @@ def use(extra: str) -> str:
     if extra == "vision":
         names = ("torchvision/squeezenet1_1", "timm/resnet10t")
         command("measure", *names, "--weights", "none", "--data", "random:64", "--limit", "64")
-        return ", networks of torchvision and timm measured"
+        return "networks of torchvision and timm measured"
     if extra == "ot":
         import numpy as np
 
@@ -70,12 +75,16 @@ def use(extra: str) -> str:
 
         generator = np.random.default_rng(0)
         sg.affinity(generator.standard_normal((60, 3)), generator.standard_normal((40, 3)))
-        return ", samples of unequal size"
+        return "samples of unequal size"
     if extra == "analysis":
+        import torch
+
         import sigmascope as sg
 
-        return f", a frame of {len(sg.load('demo/resnet20.json').to_frame())} rows"
-    return ", packages found" if extra in BROUGHT else ""
+        network = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU())
+        found = sg.signature(network, torch.randn(64, 4), progress=False)
+        return f"a frame of shape {found.to_frame().shape}"
+    return f"{', '.join(BROUGHT[extra])} found"
 
 
 if __name__ == "__main__":
