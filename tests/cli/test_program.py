@@ -47,6 +47,7 @@ def test_help(flag: str) -> None:
         r"^  (\w+)  +\S.*[.]$", result.output.partition("Commands:")[2], re.MULTILINE
     )
     assert listed == list(COMMANDS)
+    assert "Examples:\n    sigmascope demo\n" in result.output
 
 
 @pytest.mark.parametrize("command", COMMANDS)

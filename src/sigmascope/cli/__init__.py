@@ -17,7 +17,7 @@ from sigmascope.cli.demo import demo
 from sigmascope.cli.linearize import linearize
 from sigmascope.cli.listing import listing
 from sigmascope.cli.measure import measure
-from sigmascope.cli.options import current_name
+from sigmascope.cli.options import current_name, examples
 from sigmascope.cli.plugins import reproduce
 from sigmascope.cli.program import Program
 from sigmascope.cli.report import report
@@ -34,9 +34,14 @@ COMMANDS = (
     *(reproduce, listing, completion, demo),
 )
 SETTINGS = {"help_option_names": ["-h", "--help"], "token_normalize_func": current_name}
+EXAMPLES = (
+    "sigmascope demo",
+    "sigmascope measure sigmascope/resnet20 sigmascope/plain20 --data embedded -o runs",
+    "sigmascope report runs -o report.html",
+)
 
 
-@click.group(cls=Program, context_settings=SETTINGS)
+@click.group(cls=Program, context_settings=SETTINGS, epilog=examples(*EXAMPLES))
 @click.option("--debug", is_flag=True, help="Show where an error comes from.")
 @click.version_option(__version__, package_name="sigmascope", message="%(prog)s %(version)s")
 def main(debug: bool) -> None:
