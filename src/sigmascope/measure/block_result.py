@@ -36,7 +36,7 @@ MEANING = (
     "activation: population affinity score of the activation in the feed-forward part",
     "feed_forward, increment, stream: R² of the best linear map with intercept, fitted to one half "
     "of the sequences, on the other half: of the feed-forward part from its own input; of the "
-    "block's y - x, and of y, from x. The stream y contains x, so that its R² is close to 1",
+    "block's y - x, and of y, from x. The stream y contains x, which raises its R²",
     "procrustes, procrustes_increment: 1 - min ‖XA - Y‖² of centered, normalized X and Y, on the "
     "half that was fitted to (arXiv:2405.12250)",
     "influence: 1 - mean cosine of x and y (arXiv:2403.03853)",

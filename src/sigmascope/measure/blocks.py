@@ -48,7 +48,7 @@ def blocks(
     - ``feed_forward``, ``increment``, ``stream``: the share R² of the variance of the feed-forward
       part's output, of y - x, and of y that a linear map with intercept explains. It is fitted by
       least squares to the tokens of half of the sequences, and R² is that of the other half. The
-      stream y contains x itself, so that its R² is close to 1 whatever the block does; that of the
+      stream y contains x itself, which raises its R² (close to 1 in deep networks); that of the
       increment is about what the block adds.
     - ``procrustes``: $1 - \min_A \lVert \tilde X A - \tilde Y \rVert_F^2$, the linearity between
       layers of Razzhigaev et al. 2024, arXiv:2405.12250. The rows of X and Y are tokens; both are
