@@ -17,9 +17,9 @@ import sys
 import time
 from pathlib import Path
 
-from sigmascope_papers.real import before, capped, residual
+from sigmascope_papers.real import before, capped, decade, residual
 from sigmascope_papers.real.measuring import signatures
-from sigmascope_papers.real.waiting import decade, moved
+from sigmascope_papers.real.waiting import moved
 from sigmascope_papers.setting import Setting
 
 # Name, images (None for those of training), form; the first ones serve most items.

@@ -18,11 +18,19 @@ from sigmascope.maths.grouped_sums import GROUPS
 from sigmascope.measure.result import Signature
 from sigmascope_papers.item import FAILS, HOLDS, OURS, UNTESTED, WEAKLY, Check
 from sigmascope_papers.nonlinearity.lineup import Lineup
-from sigmascope_papers.real import before, builders, capped, images, measuring, residual
+from sigmascope_papers.real import (
+    before,
+    builders,
+    capped,
+    companions,
+    decade,
+    images,
+    measuring,
+    residual,
+)
 from sigmascope_papers.real.measuring import POPULATION, by_population, is_scored
 from sigmascope_papers.real.networks import NETWORKS, as_caffe, network, normalized
 from sigmascope_papers.real.proofs import Proof
-from sigmascope_papers.real.waiting import companions, decade
 from sigmascope_papers.setting import Setting
 from sigmascope_papers.table import PAPERS, item
 from tests.compare.made import made

@@ -47,6 +47,6 @@ def draw_decade(found: Lineup) -> dict[str, Drawn]:
     return drawn
 
 
-_DECADE = judge_by("real/waiting.real_fig5a", *RISES, *OTHERS)
+_DECADE = judge_by("real.real_fig5a", *RISES, *OTHERS)
 ITEM = Item(measure_decade, judged_twice(_DECADE, _population), draw_decade)
 ITEMS = {"real-fig5a": ITEM}

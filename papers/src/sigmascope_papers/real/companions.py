@@ -67,5 +67,5 @@ def draw(found: Rows) -> dict[str, Drawn]:
     return {"": draw_correlations({"paper": paper, "here": here}, list(TITLES.values()))}
 
 
-ITEM = Item(measure, judge_by("real/waiting.real_table2", REPLACE[1], DIFFER[1], _rows), draw)
+ITEM = Item(measure, judge_by("real.real_table2", REPLACE[1], DIFFER[1], _rows), draw)
 ITEMS = {"real-table2": ITEM}
