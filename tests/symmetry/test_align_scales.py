@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
+from sigmascope.symmetry.aligning import scales
 from sigmascope.symmetry.aligning.scales import Term, best_scales
 
 GRID = torch.linspace(-9, 9, 200_001, dtype=torch.float64).exp()
@@ -83,3 +85,14 @@ def test_a_channel_of_zeros_gets_a_finite_scale() -> None:
         own = [Term(1, True, up, up / 2, one), Term(-1, True, down, down / 2, one)]
         d, found = best_scales(own, magnitude=True, sign=False)
         assert bool((d > 0).all() and d.isfinite().all() and found.isfinite().all())
+
+
+@pytest.mark.parametrize("size", [0.1, 1.0, 5.0, 100.0])
+def test_the_root_is_the_largest_of_the_quartic(size: float) -> None:
+    source = torch.Generator().manual_seed(0)
+    b, c = size * torch.randn(2, 100, generator=source, dtype=torch.float64)
+    found = scales._root(b.view(10, 10), c.view(10, 10)).flatten()
+    for own, x, y in zip(found.tolist(), b.tolist(), c.tolist(), strict=True):
+        roots = np.roots([1, -x, 0, y, -1])
+        real = roots[(np.abs(roots.imag) < 1e-7 * np.abs(roots)) & (roots.real > 0)].real
+        assert own == pytest.approx(real.max(), rel=1e-9)

@@ -177,14 +177,19 @@ def _quartic_value(t: Tensor, b: Tensor, c: Tensor) -> Tensor:
 
 
 def _root(b: Tensor, c: Tensor) -> Tensor:
-    """Return the largest root of t⁴ - bt³ + ct - 1, by Newton's method from above.
+    """Return the largest root of t⁴ - bt³ + ct - 1, by Newton's method.
 
-    If all roots are real it descends to the largest one; otherwise the positive root is the only
-    one, and bisection catches steps that leave its bracket.
+    Where several are positive it begins above and descends to the largest one. Otherwise it begins
+    near the only one, and bisection catches steps that leave the bracket. Most roots settle after a
+    few steps; the others go on alone.
     """
+    shape, b, c = b.shape, b.flatten(), c.flatten()
     high = b.clamp(min=0) + 1 + (-c).clamp(min=0) ** (1 / 3)
     low = 1 / (c.clamp(min=0) + 1 + (-b).clamp(min=0) ** (1 / 3))
-    t = high.clone()
+    single = (b**3 <= 4 * c) | (c**3 <= 4 * b)
+    near = torch.minimum(torch.maximum(1 + (b - c) / 4, low), high)  # to first order at 1
+    t = torch.where(single, near, high)
+    found, places = t.clone(), torch.arange(len(b))
     for _ in range(STEPS):
         square = t * t
         value = square * t * (t - b) + c * t - 1
@@ -193,11 +198,16 @@ def _root(b: Tensor, c: Tensor) -> Tensor:
         new = t - value / slope
         inside = (new >= low) & (new <= high)  # False for NaN
         new = torch.where(inside, new, (low * high).sqrt())
-        moved = ((new - t).abs() > PRECISION * t).any()
+        moved = (new - t).abs() > PRECISION * t
         t = new
-        if not bool(moved):
-            break
-    return t
+        left = int(moved.sum())
+        if 2 * left <= len(t):
+            found[places] = t
+            t, b, c, high, low, places = (one[moved] for one in (t, b, c, high, low, places))
+            if not left:
+                break
+    found[places] = t
+    return found.view(shape)
 
 
 def _searched(terms: Sequence[Term]) -> Tensor:
