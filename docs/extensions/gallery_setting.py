@@ -10,13 +10,14 @@ from typing import Any
 
 # The examples as a newcomer reads them; others follow by name.
 ORDER = (
-    "first_signature", "residual_split", "where_inputs_lie", "channels_of_a_layer", "batch_size",
-    "how_many_samples", "other_measures", "blocks_of_a_transformer", "gated_units", "formulas",
-    "your_own_activation", "compare_two_networks", "families_of_networks", "survey_of_networks",
-    "share_a_report", "before_and_after_training", "monitor_plain_loop", "monitor_lightning",
-    "monitor_huggingface", "monitor_accelerate", "torchmetrics_affinity", "affinity_penalty", "remove_one_activation",
-    "linearize_a_network", "same_function_other_weights", "similarity_of_layers",
-    "align_two_networks", "stitch_two_networks", "concepts_of_channels",
+    "first_signature", "residual_split", "where_inputs_lie", "channels_of_a_layer",
+    "batch_size", "how_many_samples", "other_measures", "blocks_of_a_transformer",
+    "gated_units", "formulas", "your_own_activation", "compare_two_networks",
+    "families_of_networks", "survey_of_networks", "share_a_report", "before_and_after_training",
+    "monitor_plain_loop", "monitor_lightning", "monitor_huggingface", "monitor_accelerate",
+    "torchmetrics_affinity", "affinity_penalty", "remove_one_activation", "linearize_a_network",
+    "same_function_other_weights", "similarity_of_layers", "align_two_networks",
+    "stitch_two_networks", "concepts_of_channels",
 )  # fmt: skip
 SHOWN = "figures that were shown"  # kept among the variables of an example; no name in Python
 
