@@ -207,6 +207,23 @@ def test_a_process_that_dies_takes_no_other_call_along() -> None:
         os.kill(number, signal.SIG_DFL)
 
 
+def heard() -> tuple[bool, bool]:
+    """Return whether Ctrl-C is put off here, and whether it is ignored."""
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    return signal.SIGINT in blocked, signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+
+
+@posix
+@pytest.mark.slow
+def test_a_process_that_still_imports_is_deaf_to_ctrl_c() -> None:
+    with open_executor("local:1") as executor:
+        future = executor.submit(heard)
+        [number] = executor._slots[0]._pool._processes
+        os.kill(number, signal.SIGINT)
+        assert future.result() == (False, True)
+    assert heard()[0] is False
+
+
 def test_gpus_are_dealt_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7")
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)

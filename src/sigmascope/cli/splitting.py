@@ -61,6 +61,7 @@ def outcomes(request: Request, out: str | None, given: dict[str, Any]) -> Iterat
     pending = given["pending"] or 64
     engine: Any = nullcontext()
     if given["on"]:
+        surveying.tell_where(given["on"])
         folder = Path(out or ".") / SCRATCH
         asked = surveying.resources_of(given)
         engine = open_executor(given["on"], asked, pending=pending, folder=folder)

@@ -109,11 +109,8 @@ def survey(
 ) -> list[Outcome]:
     """Measure networks on an engine; return what became of each."""
     from sigmascope.runs import survey_outcomes
-    from sigmascope.runs.executors import Engine
 
-    engine = Engine.named(given["on"])
-    if engine.kind == "slurm" and engine.is_here:
-        inform(f"Measured by {engine}.")
+    tell_where(given["on"])
     found = survey_outcomes(
         request,
         out,
@@ -128,6 +125,15 @@ def survey(
     )
     with follow:
         return list(follow.followed(found))
+
+
+def tell_where(on: str) -> None:
+    """Say that there is no Slurm here, where one was asked for."""
+    from sigmascope.runs.executors import Engine
+
+    engine = Engine.named(on)
+    if engine.kind == "slurm" and engine.is_here:
+        inform(f"Measured by {engine}.")
 
 
 def plan(request: Request, out: str | None, shard: Shard, given: dict[str, Any]) -> int:

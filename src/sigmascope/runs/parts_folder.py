@@ -114,11 +114,13 @@ class Division:
         (first, end), message = next(iter(sorted(failed.items())))
         numbers = f"batch {first}" if end == first + 1 else f"batches {first} to {end - 1}"
         more = f", and {len(failed) - 1} more" if len(failed) > 1 else ""
-        kept = "nothing is kept without a directory: pass one to keep the others"
+        kept = "; nothing is kept without a directory: pass one to keep the others"
         if self.folder is not None:
-            kept = "the others are kept: the same call measures only what is missing"
+            kept = "; the others are kept: the same call measures only what is missing"
+        if len(failed) == count:  # there are no others
+            kept = ""
         reason = message.rstrip(".")
-        return f"{len(failed)} of {count} parts failed: {numbers} ({reason}){more}; {kept}."
+        return f"{len(failed)} of {count} parts failed: {numbers} ({reason}){more}{kept}."
 
     def _kept(self) -> dict[Span, Path]:
         """Return the parts that the directory has, after checking what they belong to."""

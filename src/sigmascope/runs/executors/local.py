@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -77,14 +78,18 @@ class _Slot:
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
         """Return the future of a call, in a new process if the last one died."""
         try:
-            pool = self._pool or self._start()
-            future = pool.submit(function, *arguments)
+            future = self._submitted(function, *arguments)
         except BrokenProcessPool:
             self.release()
             self.end(time.monotonic() + GRACE)
-            future = self._start().submit(function, *arguments)
+            future = self._submitted(function, *arguments)
         self._pending.append(future)
         return future
+
+    def _submitted(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
+        pool = self._pool or self._start()
+        with _deaf():
+            return pool.submit(function, *arguments)
 
     def release(self) -> None:
         """Let the process end, whatever it does."""
@@ -116,9 +121,28 @@ class _Slot:
         return self._pool
 
 
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Put off Ctrl-C here, and in processes that are started here until they are prepared.
+
+    It reaches all processes of a terminal. One that still imports would end with a long traceback.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    resource_tracker.ensure_running()  # which would end this, if it were started inside
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _begin(waited: Connection, environment: dict[str, str], paths: list[str]) -> None:
     """Prepare a process: it ends with the one that started it, and Ctrl-C is heard there only."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform != "win32":
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # see `_deaf`
     os.environ.update(environment)
     sys.path[:] = [*dict.fromkeys([*sys.path, *paths])]
     threading.Thread(target=_end_with, args=(waited,), daemon=True).start()
