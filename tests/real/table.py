@@ -21,10 +21,11 @@ from sigmascope_papers.real.proofs import Proof
 TARGET = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "real-networks.md"
 HEAD = """# Image networks that others have trained
 
-`make test-real-all` wrote this. {setting}
+The tests of `make test-real-all` wrote this. {setting}
 
 Every network was fetched by the name of its package, checked by its sha256, built, and filled with
-its weights. It then proved itself, and every activation call of it was found and scored.
+its weights. It then proved itself, and every activation call of it was found and scored. One ReLU
+has no score, since its output is constant: in a block of ResNet-1202 that training switched off.
 
 | network | package | MB | calls | shown | to the paper |
 |---|---|---|---|---|---|
