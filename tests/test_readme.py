@@ -53,8 +53,8 @@ def test_the_numbers_are_those_of_the_tables() -> None:
     assert cells[4:8] == ["0"] * 4
     broken = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
     kills = re.findall(r"^\| kills at random [^|]*\| (\d+) \| (\d+) \|", broken, re.MULTILINE)
-    assert f"{sum(int(tried) for tried, _ in kills)} kills at random moments: 0" in told
-    assert {failed for _, failed in kills} == {"0"}
+    tried, changed = (sum(map(int, column)) for column in zip(*kills, strict=True))
+    assert f"{tried} kills at random moments, of which {changed} changed a result" in told
     covered = (ROOT / "benchmarks/results/coverage.md").read_text(encoding="utf-8")
     [(met, judged)] = re.findall(r"^(\d+) of (\d+) judged rows meet every goal", covered, re.M)
     assert f"of {judged} settings" in told
