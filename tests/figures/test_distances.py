@@ -177,7 +177,7 @@ def overlaps(axes: Axes) -> int:
 
 def test_labels_make_way_for_each_other() -> None:
     generator = np.random.default_rng(1)
-    points, labels = generator.random((20, 2)), [f"network-{n}" for n in range(20)]
+    points, labels = generator.random((30, 2)), [f"network-{n}" for n in range(30)]
     placed, naive = (new_figure(7, 5).subplots() for _ in range(2))
     for axes in (placed, naive):
         axes.plot(*points.T, "o")
