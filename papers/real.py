@@ -4,11 +4,11 @@
 
 Fetches packages into the cache, see `sigmascope_papers/real/packages.py`. With WORDs only what has
 one of them in its name is measured. What OUT already has is kept, so the same command continues a
-run that was interrupted. On Linux, MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=17179869184 in the
-environment keeps glibc from returning feature maps to the system after every layer, which takes
-more processor time than the layers. Then copy `OUT/real` into
-`papers/src/sigmascope_papers/results`, and move items that have all theirs from `real/waiting` to
-`real` and into `items.json`.
+run that was interrupted. Then copy `OUT/real` into `papers/src/sigmascope_papers/results`.
+
+On Linux, MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=17179869184 in the environment keeps glibc from
+returning feature maps to the system after every layer, which can take more processor time than the
+layers themselves.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ import sys
 import time
 from pathlib import Path
 
-from sigmascope_papers.real import before, capped, decade, residual
+from sigmascope_papers.real import before, capped, decade, moved, residual
 from sigmascope_papers.real.measuring import signatures
-from sigmascope_papers.real.waiting import moved
 from sigmascope_papers.setting import Setting
 
 # Name, images (None for those of training), form; the first ones serve most items.

@@ -119,7 +119,8 @@ def draw(found: Deviations) -> dict[str, Drawn]:
     short = [name.rpartition("/")[2] for name in found.names]
     table: list[dict[str, Any]] = []
     for panel, (kind, by_data) in zip(panels, found.distances.items(), strict=True):
-        drawn = draw_curves(places, {**by_data, FLOOR: found.floor[kind]}, panel)
+        floor = {FLOOR: found.floor[kind]} if np.isfinite(found.floor[kind]).any() else {}
+        drawn = draw_curves(places, by_data | floor, panel)
         for line in panel.lines:
             line.set_linestyle("none")  # the networks have no order
         panel.set_title(f"{kind} distance")

@@ -12,6 +12,7 @@ from sigmascope_papers.real.measuring import signatures
 from sigmascope_papers.real.networks import NETWORKS
 from sigmascope_papers.setting import Setting
 
+MISSING = {"cifar100": "CIFAR-100 is in no package that can be had here"}
 OF_IMAGENET = tuple(name for name in LIGHT if NETWORKS[name].source == "pictures")
 
 
@@ -29,7 +30,7 @@ def measure_deviations(setting: Setting) -> Deviations:
             for data, some in others.items()
         }
         floor[kind] = np.array([floor_of(own[name], distance) for name in OF_IMAGENET])
-    return Deviations(OF_IMAGENET, found, floor, {})
+    return Deviations(OF_IMAGENET, found, floor, MISSING)
 
 
 ITEM = Item(measure_deviations, fig18.judge, fig18.draw)
