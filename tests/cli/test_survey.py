@@ -104,6 +104,14 @@ def test_watch(tmp_path: Path) -> None:
     assert "2/3 done, 1 failed" in followed.stderr
 
 
+def test_watch_names_a_network_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SIGMASCOPE_ZOO", str(tmp_path / "no zoo"))
+    name = "sigmascope/resnet56"
+    list(measure_runs(asked([name]), tmp_path / "runs"))
+    result = run("watch", tmp_path / "runs", "--once")
+    assert f"  {name}: the package ships weights for" in result.stdout
+
+
 def test_a_selection_is_shown_and_compared(tmp_path: Path) -> None:
     names = names_in(tmp_path, "conv", "wide", "silent")
     list(measure_runs(asked(names), tmp_path / "runs"))

@@ -137,7 +137,7 @@ def test_two_processes_share_a_gpu(tmp_path: Path) -> None:
 def test_three_halves_are_more_than_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     names = names_in(tmp_path)
-    with pytest.raises(sg.OptionError, match=r"need 1\.5 GPUs, and this machine has 1"):
+    with pytest.raises(sg.OptionError, match=r"need 2 GPUs, and this machine has 1"):
         survey(names, DATA, out=tmp_path / "runs", executor="local:3", resources=HALF)
 
 

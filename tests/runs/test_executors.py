@@ -236,10 +236,36 @@ def test_gpus_are_dealt_out(monkeypatch: pytest.MonkeyPatch) -> None:
     assert dealt(4, 1) == ["4", "5", "6", "7"]
     assert dealt(2, 2) == ["4,5", "6,7"]
     assert dealt(8, 0.5) == ["4", "4", "5", "5", "6", "6", "7", "7"]
-    assert dealt(10, 0.3) == ["4", "4", "4", "4", "5", "5", "5", "6", "6", "6"]
+    # four times 0.3 would be more than a GPU has
+    assert dealt(10, 0.3) == ["4", "4", "4", "5", "5", "5", "6", "6", "6", "7"]
+    assert dealt(4, 0.6) == ["4", "5", "6", "7"]
+    assert dealt(20, 0.2)[4::5] == ["4", "5", "6", "7"]
+    with pytest.raises(sg.OptionError, match=r"5 processes with gpus=0\.6 need 5 GPUs, .* has 4"):
+        dealt(5, 0.6)
     with pytest.raises(sg.OptionError, match=r"8 processes with gpus=1 need 8 GPUs, .* has 4"):
         dealt(8, 1)
     assert _environment(0, 1, Resources(cpus=3)) == {"OMP_NUM_THREADS": "3"}
+
+
+@posix
+@pytest.mark.slow
+def test_surveys_by_slurm_share_a_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that ends takes no jobs of the other along, and leaves nothing."""
+    monkeypatch.setattr("sigmascope.runs.executors.slurm.has_slurm", lambda: False)
+    calls = [(pow, 2, 5)]
+    with open_executor("slurm", folder=tmp_path) as longer:
+        ended = finished_calls(longer, [*calls, *calls], pending=1, attempts=1)
+        first = next(ended)
+        before = sorted(tmp_path.iterdir())
+        with open_executor("slurm", folder=tmp_path) as shorter:
+            [other] = finished_calls(shorter, calls, attempts=1)
+            assert len(list(tmp_path.iterdir())) == 2
+        assert sorted(tmp_path.iterdir()) == before != []
+        second = next(ended)
+    assert [call.value for call in (first, second, other)] == [32] * 3
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_slurm_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,12 +98,17 @@ def _lines(found: View) -> list[str]:
     for title, details in (("Running", found.running), ("Failed", found.failed)):
         if details:
             lines += ["", f"{title}:"]
-            lines += [f"  {name}: {told}" for name, told in list(details.items())[:MOST]]
+            lines += [f"  {_named(*pair)}" for pair in list(details.items())[:MOST]]
             if len(details) > MOST:
                 lines.append(f"  and {len(details) - MOST} more")
     if found.command:
         lines += ["", f"To see why, try one alone: {found.command}"]
     return lines
+
+
+def _named(name: str, told: str) -> str:
+    """Return what is told of a network behind its name, once."""
+    return told if told.lstrip("'").startswith(f"{name}:") else f"{name}: {told}"
 
 
 def _document(found: View) -> dict[str, Any]:

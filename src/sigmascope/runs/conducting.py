@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -133,16 +132,14 @@ def conducted(survey: Survey, executor: Executor | str) -> Iterator[Outcome]:
         yield outcome
     if not names:
         return
-    scratch = survey.folder / SCRATCH / "slurm"
     try:
-        with _opened(executor, survey.how, scratch) as engine:
+        with _opened(executor, survey.how, survey.folder / SCRATCH) as engine:
             survey.tally.begin()
             for outcome in _measured(survey, engine, names):
                 survey.tally.count(outcome)
                 yield outcome
     finally:
         close_children()
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _opened(executor: Executor | str, how: How, scratch: Path) -> AbstractContextManager[Executor]:

@@ -161,7 +161,7 @@ def _environment(slot: int, count: int, resources: Resources) -> dict[str, str]:
         found["OMP_NUM_THREADS"] = str(resources.threads)
     if resources.gpus:
         Engine("local", str(count)).check(resources)
-        free = devices()
-        first, many = int(slot * resources.gpus + 1e-9), max(1, int(resources.gpus))
+        free, many = devices(), max(1, int(resources.gpus))
+        first = slot // resources.sharing * many
         found["CUDA_VISIBLE_DEVICES"] = ",".join(free[first : first + many])
     return found

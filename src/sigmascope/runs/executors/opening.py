@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,8 +28,8 @@ def open_executor(
             or "auto" for a Ray cluster that exists; "slurm" or "slurm:PARTITION".
         resources: what each task needs.
         pending: how many tasks Slurm runs at a time; the other engines count their resources.
-        folder: where Slurm jobs leave their files, which all nodes must see; by default below the
-            working directory.
+        folder: where Slurm jobs leave their files, in a directory of this executor, which is
+            removed at the end. All nodes must see it; by default the working directory.
 
     Raises:
         OptionError: the text names no engine, or one that does not answer.
@@ -47,8 +49,13 @@ def open_executor(
         with ray_cluster(engine.where, asked) as tasks:
             yield tasks
     elif folder is not None:
-        with slurm_jobs(engine.where, asked, folder, pending=pending) as jobs:
-            yield jobs
+        # not shared with another survey of the same directory, which may end before this one
+        own_folder = folder / f"slurm-{uuid.uuid4().hex[:12]}"
+        try:
+            with slurm_jobs(engine.where, asked, own_folder, pending=pending) as jobs:
+                yield jobs
+        finally:
+            shutil.rmtree(own_folder, ignore_errors=True)
     else:
         with (
             tempfile.TemporaryDirectory(prefix=".sigmascope-slurm-", dir=".") as own,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shutil
@@ -47,6 +48,11 @@ class Resources:
     def threads(self) -> int:
         """The number of threads that one task computes with."""
         return max(1, int(self.cpus))
+
+    @property
+    def sharing(self) -> int:
+        """How many tasks share one GPU, if each has a fraction of it; or else 1."""
+        return math.floor(1 / self.gpus + 1e-9) if 0 < self.gpus < 1 else 1
 
 
 @dataclass(frozen=True)
@@ -95,13 +101,14 @@ class Engine:
         count = int(self.where) if self.kind == "local" else 1
         if not self.is_here or self.kind == "slurm" or not resources.gpus:
             return
-        share, there = count * resources.gpus, len(devices())
-        if share > there + 1e-9:
+        need = math.ceil(resources.gpus) * math.ceil(count / resources.sharing)
+        there = len(devices())
+        if need > there:
             tasks = f"{count} processes with" if self.kind == "local" else "a network with"
             verb = "need" if count > 1 else "needs"
             fewer = "for fewer processes, or " if count > 1 else ""
             raise OptionError(
-                f"{tasks} gpus={resources.gpus:g} {verb} {share:g} GPU{'s' * (share != 1)}, and "
+                f"{tasks} gpus={resources.gpus:g} {verb} {need} GPU{'s' * (need != 1)}, and "
                 f"this machine has {there}. Ask {fewer}for a smaller fraction."
                 if there
                 else f"gpus={resources.gpus:g}, and this machine has no GPU that torch can use. "
