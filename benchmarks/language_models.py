@@ -92,8 +92,8 @@ def main(device: str = "cpu") -> str:
     lines = [
         "# Measuring language models that others have trained",
         f"\n{describe(device)}\n",
-        f"128 sequences of 128 tokens in batches of {BATCH}, float32, {torch.get_num_threads()} "
-        "threads. Each step ran once, after a batch to warm up.\n",
+        f"128 sequences of 128 tokens in batches of {BATCH}, float32, threads: "
+        f"{torch.get_num_threads()}. Each step ran once, after a batch to warm up.\n",
         "| model | step | measured | seconds | of the processor |",
         "|---|---|---|--:|--:|",
     ]
