@@ -72,11 +72,13 @@ def test_every_failure_says_what_is_in_doubt() -> None:
 
 
 def test_the_headlines_cite_claims() -> None:
-    names = {name for rows in HEADLINES.values() for row in rows for name in _items(row["zoo"])}
+    cited = [row["zoo"] + row["real"] for rows in HEADLINES.values() for row in rows]
+    names = {name for rows in cited for name in _items(rows)}
     found = headlines([outcome(name, STORED[name]) for name in names])
     for paper, rows in HEADLINES.items():
         assert 5 <= len(rows) <= 8
         assert [len(one.zoo) for one in found[paper]] == [len(row["zoo"]) for row in rows]
+        assert [len(one.real) for one in found[paper]] == [len(row["real"]) for row in rows]
 
 
 def _items(rows: list[dict[str, str]]) -> list[str]:

@@ -98,7 +98,7 @@ def test_without_scores_at_the_ends_nothing_is_judged() -> None:
     bare = both("resnet18", [0.5, np.nan] * 9)
     checks = item("real-fig7").judge(replace(found, imagenet={**found.imagenet, "resnet18": bare}))
     assert verdicts(checks)[ENDS + "on ImageNet"] == UNTESTED
-    assert "too few scores in resnet18" in [check.obtained for check in checks]
+    assert "too few scores in ResNet-18" in [check.obtained for check in checks]
 
 
 def test_the_gap_by_depth() -> None:
@@ -136,6 +136,25 @@ def test_the_decade() -> None:
     half = replace(without.signatures["resnet18"], sites=(*bare.sites[:3], *sparse))
     assert not is_scored(half)
     assert is_scored(without.signatures["resnet18"])
+
+
+@pytest.mark.parametrize("batches", [1, 2])
+def test_the_decade_tells_of_single_batches_only_where_there_are_several(batches: int) -> None:
+    found = lineup()
+    several = {
+        name: replace(
+            one, sites=tuple(replace(site, scores=(site.score,) * batches) for site in one.sites)
+        )
+        for name, one in found.signatures.items()
+    }
+    told = {
+        check.claim: check.obtained
+        for check in decade.ITEM.judge(replace(found, signatures=several))
+    }
+    assert ("single batches" in told["until 2019 the median rises with the years"]) == (batches > 1)
+    # there is one ViT, whose median is no range
+    own = told["ViTs are more non-linear than all before"].partition(", before ")[0]
+    assert own == "0.393"
 
 
 def test_relu6_beside_relu() -> None:

@@ -44,7 +44,7 @@ def _rises(lineup: Lineup, statistic: str) -> Finding:
     batches = np.array(
         [np.median([_by_batch(one, statistic) for one in some], axis=0) for some in points.values()]
     )
-    if batches.size:  # population scores have none
+    if batches.size > len(points):  # of one batch there is no more to say
         taus, chances = zip(*(trend(years, column) for column in batches.T.tolist()), strict=True)
         obtained += f"; single batches: tau {min(taus):.2f} to {max(taus):.2f}, "
         obtained += f"p = {min(chances):.3f} to {max(chances):.3f}"
@@ -58,7 +58,8 @@ def _by_batch(signature: Signature, statistic: str) -> Array:
 
 
 def _span(values: list[float]) -> str:
-    return f"{min(values):.3f} to {max(values):.3f}"
+    low, high = min(values), max(values)
+    return f"{low:.3f} to {high:.3f}" if low < high else f"{low:.3f}"
 
 
 def _early_are_narrow(lineup: Lineup) -> Finding:

@@ -30,7 +30,8 @@ def measure_deviations(setting: Setting) -> Deviations:
             for data, some in others.items()
         }
         floor[kind] = np.array([floor_of(own[name], distance) for name in OF_IMAGENET])
-    return Deviations(OF_IMAGENET, found, floor, MISSING)
+    titles = tuple(NETWORKS[name].title for name in OF_IMAGENET)
+    return Deviations(titles, found, floor, MISSING)
 
 
 ITEM = Item(measure_deviations, fig18.judge, fig18.draw)

@@ -41,7 +41,7 @@ class Residual:
         for found in (getattr(self, kind) for kind in kinds):
             few = [name for name, one in found.items() if min(map(len, by_place(one).values())) < 2]
             if few:
-                return f"too few scores in {', '.join(few)}"
+                return f"too few scores in {', '.join(NETWORKS[name].title for name in few)}"
         return ""
 
 
