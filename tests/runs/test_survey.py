@@ -37,6 +37,7 @@ from sigmascope.runs.one import network_in
 from sigmascope.runs.started import BEAT, Pulses, Started, left_behind, under_way
 from sigmascope.runs.surveying import _ends_jobs
 from sigmascope.runs.tasks import Order, _within, measure_named
+from sigmascope.runs.watching import view
 from sigmascope.store import encode, write_json
 from tests.runs.tiny import DATA, asked, names_in
 
@@ -354,6 +355,36 @@ def test_the_states_of_a_directory(tmp_path: Path) -> None:
     assert found.names("open", "failed") == [names[1], names[3]]
     with pytest.raises(sg.InputError, match=r"has no manifest\.json: it is not a directory"):
         list_runs(tmp_path)
+
+
+def test_who_watches_sees_what_was_stopped(tmp_path: Path) -> None:
+    names = names_in(tmp_path, "conv", "wide", "silent")
+    list(measure_runs(asked(names), tmp_path / "runs", skip=names))
+    for name, number in zip(names, (2**22 + 1, os.getppid(), 1), strict=True):
+        table = "elsewhere" if number == 1 else started.process_table()
+        mark = files_of(tmp_path / "runs", name).started
+        assert mark is not None
+        write_json(mark, "started", 1, encode(Started(name, "here", number, 0, table)))
+    found = view(list_runs(tmp_path / "runs"))
+    # the first process is not there; of that of another machine nobody here can tell
+    assert [*found.running] == names[1:]
+    assert str(found) == "0/3 done, 2 running, 1 to measure"
+
+
+def test_the_first_results_tell_no_rate(tmp_path: Path) -> None:
+    names = names_in(tmp_path, "conv", "wide", "silent", "broken")
+    list(measure_runs(asked(names), tmp_path / "runs", skip=names))
+    for seconds, name in enumerate(names[:3]):
+        files_of(tmp_path / "runs", name).facts.touch()
+        os.utime(files_of(tmp_path / "runs", name).facts, (10 * seconds,) * 2)
+    mark = files_of(tmp_path / "runs", names[3]).started
+    assert mark is not None
+    mark.touch()
+    assert view(list_runs(tmp_path / "runs")).rate == 0.1
+    files_of(tmp_path / "runs", names[2]).facts.unlink()
+    assert view(list_runs(tmp_path / "runs")).rate == 0.0
+    mark.unlink()
+    assert view(list_runs(tmp_path / "runs")).rate == 0.1
 
 
 def test_a_tally_counts_rates_and_time(tmp_path: Path) -> None:

@@ -21,11 +21,12 @@ class View:
     """How far a survey is.
 
     Attributes:
-        counts: how many networks are in each state.
+        counts: how many networks are in each state; one whose process is seen to have died is open.
         running: network -> the process that measures it.
         failed: network -> why.
         command: tries the first network that failed alone; "" if there is none.
-        rate: networks per second, of those that were finished last; 0 if unknown.
+        rate: networks per second, of those that were finished last; 0 if unknown, such as before
+            each process has finished more than one.
     """
 
     counts: dict[State, int]
@@ -58,10 +59,13 @@ class View:
 
 def view(listing: Listing) -> View:
     """Return how far a survey is; only the directory is read."""
-    running, failed, command = {}, {}, ""
+    running, failed, command, counts = {}, {}, "", listing.counts()
     for name in listing.names("running"):
         mark = left_behind(files_of(listing.folder, name).started)
-        if mark:
+        if mark and mark.has_surely_ended:  # it was stopped, or killed, on this machine
+            counts["running"] -= 1
+            counts["open"] += 1
+        elif mark:
             running[name] = f"process {mark.process} on {mark.host}"
     for name in listing.names("failed"):
         path = files_of(listing.folder, name).failure
@@ -71,10 +75,10 @@ def view(listing: Listing) -> View:
             failure = None
         failed[name] = failure.message if failure else "it failed"
         command = command or (failure.command if failure else "")
-    return View(listing.counts(), running, failed, command, _rate(listing))
+    return View(counts, running, failed, command, _rate(listing, counts["running"]))
 
 
-def _rate(listing: Listing) -> float:
+def _rate(listing: Listing, running: int) -> float:
     """Return networks per second from the times of the files that were written last.
 
     All times are of one file system; none is compared with the clock of this machine.
@@ -85,6 +89,7 @@ def _rate(listing: Listing) -> float:
             if entry.name.endswith(".facts.json"):
                 with suppress(OSError):  # it is being replaced
                     times.append(entry.stat().st_mtime)
-    recent = sorted(times)[-RECENT:]
-    passed = recent[-1] - recent[0] if len(recent) > 1 else 0.0
+    turns = 2 * running + 1  # those that begin together also end together
+    recent = sorted(times)[-max(RECENT, 2 * turns) :]
+    passed = recent[-1] - recent[0] if len(recent) >= max(2, turns) else 0.0
     return (len(recent) - 1) / passed if passed > 0 else 0.0
