@@ -383,8 +383,9 @@ def test_the_first_results_tell_no_rate(tmp_path: Path) -> None:
     assert view(list_runs(tmp_path / "runs")).rate == 0.1
     files_of(tmp_path / "runs", names[2]).facts.unlink()
     assert view(list_runs(tmp_path / "runs")).rate == 0.0
+    files_of(tmp_path / "runs", names[2]).facts.touch()
     mark.unlink()
-    assert view(list_runs(tmp_path / "runs")).rate == 0.1
+    assert view(list_runs(tmp_path / "runs")).rate == 0.0  # nobody is at work
 
 
 def test_a_tally_counts_rates_and_time(tmp_path: Path) -> None:

@@ -25,8 +25,8 @@ class View:
         running: network -> the process that measures it.
         failed: network -> why.
         command: tries the first network that failed alone; "" if there is none.
-        rate: networks per second, of those that were finished last; 0 if unknown, such as before
-            each process has finished more than one.
+        rate: networks per second, of those that were finished last; 0 if unknown: while
+            none is running, and before each process has finished more than one.
     """
 
     counts: dict[State, int]
@@ -89,7 +89,9 @@ def _rate(listing: Listing, running: int) -> float:
             if entry.name.endswith(".facts.json"):
                 with suppress(OSError):  # it is being replaced
                     times.append(entry.stat().st_mtime)
+    if not running:
+        return 0.0
     turns = 2 * running + 1  # those that begin together also end together
     recent = sorted(times)[-max(RECENT, 2 * turns) :]
-    passed = recent[-1] - recent[0] if len(recent) >= max(2, turns) else 0.0
+    passed = recent[-1] - recent[0] if len(recent) >= turns else 0.0
     return (len(recent) - 1) / passed if passed > 0 else 0.0
