@@ -95,7 +95,8 @@ def measure(names: tuple[str, ...], out: str | None, as_json: bool, **given: Any
     With a directory as OUT this may be killed at any moment: the same command continues where it
     stopped. Several processes or machines may share the directory. A network that fails does not
     stop the others; with --isolate, not even one that crashes, exits or hangs. That costs the start
-    of a process, some seconds. Exits with 3 if a network failed, or if none has a score.
+    of a process, some seconds. Exits with 3 if a network failed, with 1 if all did; also with 3 if
+    none has a score, or if another process is still measuring one.
 
     With --on, networks are measured by tasks of Ray, Slurm or local processes, several at a time,
     each in a child process of its task; see docs/cluster.md. @FILE stands for the names in a file,
