@@ -6,6 +6,11 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 
 if importlib.util.find_spec("hypothesis"):  # the GPU tests run where it is missing
     from hypothesis import HealthCheck, settings
@@ -15,3 +20,19 @@ if importlib.util.find_spec("hypothesis"):  # the GPU tests run where it is miss
     )
     settings.register_profile("explore", settings.get_profile("same"), derandomize=False)
     settings.load_profile("same")
+
+
+SET_BY_LIBRARIES = {"PYTEST_CURRENT_TEST", "TORCHINDUCTOR_CACHE_DIR"}
+
+
+@pytest.fixture(autouse=True)
+def _leaves_the_process_as_it_was() -> Iterator[None]:
+    """Fail a test that leaves variables or a working directory behind.
+
+    Which tests come after it in the same process differs from run to run.
+    """
+    variables, folder = dict(os.environ), Path.cwd()
+    yield
+    changed = dict(variables.items() ^ os.environ.items()).keys() - SET_BY_LIBRARIES
+    assert not changed, "restore them with monkeypatch"
+    assert Path.cwd() == folder, "restore it with monkeypatch"

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -19,7 +20,7 @@ from torch import Tensor, nn
 import sigmascope as sg
 from sigmascope.catalog import data
 from sigmascope.catalog.weights import load_weights
-from sigmascope.catalog.zoo import _index, _zoo_weights, zoo_names
+from sigmascope.catalog.zoo import ZOO_VARIABLE, _index, _zoo_weights, zoo_names
 from sigmascope.measure.accumulating import SumsFile
 from sigmascope.measure.kept_features import kept_calls
 from sigmascope.measure.options import Options
@@ -146,9 +147,9 @@ def weights(name: str) -> Callable[[Path], Any]:
 
 
 def zoo(folder: Path) -> Any:
-    os.environ["SIGMASCOPE_ZOO"] = str(folder / "zoo")
-    found = _index(folder / "zoo")
-    return [zoo_names(), [_zoo_weights(entry, "tiny", Net()) for entry in found]]
+    with patch.dict(os.environ, {ZOO_VARIABLE: str(folder / "zoo")}):
+        found = _index(folder / "zoo")
+        return [zoo_names(), [_zoo_weights(entry, "tiny", Net()) for entry in found]]
 
 
 def images(name: str) -> Callable[[Path], Any]:
