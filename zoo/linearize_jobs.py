@@ -28,6 +28,7 @@ class Options:
     narrow: bool = False
     images: int | None = None  # training images, fewer for a trial
     compile_with: str = ""  # the backend of torch.compile; empty for none
+    shifted: bool = False  # compiled: write the filters of single channels as sums
     deadline: float = math.inf  # in the seconds of time.monotonic
 
 

@@ -3,9 +3,10 @@
     python zoo/linearize_profile.py mobilenetv2 swin
 
 For each network the time of a step of 256 images, captured and replayed, its epoch of 45,000
-images, and when it was ready: eager; eager while half of the activations fade; and compiled in a
-`Workshop`, where every step is of the same operators, whatever fades. Then the kernels that take
-most of the eager step and of the compiled one.
+images, and when it was ready: eager; eager while half of the activations fade; compiled in a
+`Workshop`, where every step is of the same operators, whatever fades; and compiled with the filters
+of single channels as sums, where there are such filters. Then the kernels that take most of the
+eager step and of the compiled ones.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from torch.profiler import ProfilerActivity, profile
 from sigmascope.training.cuda_graph import Step
 
 IMAGES, STEPS, SHOWN, EPOCH = 4096, 30, 16, 45_000
-WAYS = ("eager", "eager, half fades", "compiled")
+WAYS = ("eager", "eager, half fades", "compiled", "compiled, shifted")
+SHIFTED = ("mobilenetv2",)
 
 
 def started(name: str, way: str) -> tuple[Training, list[tuple[torch.Tensor, ...]]]:
@@ -41,8 +43,9 @@ def started(name: str, way: str) -> tuple[Training, list[tuple[torch.Tensor, ...
     else:
         maps = fitted(model, pixels[:WIDTHS])
         sites = list(maps)[::2]
-        if way == "compiled":
-            workshop = Workshop(model, maps, recipe, images, backend="inductor")
+        if way.startswith("compiled"):
+            shifted = way == WAYS[-1]
+            workshop = Workshop(model, maps, recipe, images, backend="inductor", shifted=shifted)
             state = {key: value.clone() for key, value in model.state_dict().items()}
             training = workshop.begin(state, recipe, seed=0, sites=sites, maps=maps)
         else:
@@ -56,6 +59,11 @@ def started(name: str, way: str) -> tuple[Training, list[tuple[torch.Tensor, ...
     training.rate.fill_(0.01)
     views = Views.of(IMAGES, 0, 0, device)
     return training, [(*one, one[0]) for one in views.batches(recipe.batch, whole=True)]
+
+
+def ways(name: str) -> tuple[str, ...]:
+    """Return the ways in which a network can be trained."""
+    return WAYS if name in SHIFTED else WAYS[:-1]
 
 
 def timed(name: str, way: str) -> str:
@@ -105,10 +113,10 @@ def main(arguments: list[str] | None = None) -> None:
     torch.backends.cudnn.benchmark, torch.backends.cudnn.benchmark_limit = True, 4
     print("| network | | ms a step | s an epoch | ready after, s |\n|---|---|---:|---:|---:|")
     for name in names:
-        for way in WAYS:
+        for way in ways(name):
             print(timed(name, way), flush=True)
     for name in names:
-        for way in ("eager", "compiled"):
+        for way in ways(name)[0::2] + ways(name)[3:]:
             print(kernels(name, way), flush=True)
 
 

@@ -124,8 +124,8 @@ class Bench:
             self.workshop = None  # its captured steps hold memory
             model = self.build(job)
             maps = fitted(model, self.parts["calibration"][0][:WIDTHS])
-            backend = self.options.compile_with
-            self.workshop = job.network, Workshop(model, maps, recipe, self.train, backend=backend)
+            options = {"backend": self.options.compile_with, "shifted": self.options.shifted}
+            self.workshop = job.network, Workshop(model, maps, recipe, self.train, **options)
         return self.workshop[1]
 
     def _run(self, job: Job, training: Training) -> None:
