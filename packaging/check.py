@@ -237,9 +237,9 @@ def main() -> int:
     report, work = Report(), arguments.work.resolve()
     wheels = built(report, work)
     interpreters = arguments.python or [sys.executable]
-    for number, python in enumerate([] if arguments.only_lowest or not wheels else interpreters):
+    extras = arguments.extras.split(",") if arguments.extras else []
+    for python in [] if arguments.only_lowest or not wheels else interpreters:
         base = with_torch(report, python, work, "constraints.txt")
-        extras = arguments.extras.split(",") if number == 0 and arguments.extras else []
         for extra in ["", *extras] if base else ():
             what = f"Python {version_of(python)}, {'extra ' + extra if extra else 'no extras'}"
             inside = fresh(base, work / "fresh")
