@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import importlib
 import inspect
 import re
@@ -19,6 +20,14 @@ import sigmascope as sg
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 DIRECTIVE = re.compile(r"^\.\. auto\w+:: (\S+)$", re.MULTILINE)
+# Public names without an example in their docstring -> where it is, or why there is none.
+WITHOUT_EXAMPLE = {
+    "sigmascope.MissingExtraError": "all extras are installed where the tests run",
+    "sigmascope.RankError": "needs several processes, of which one fails",
+    "sigmascope.runs.LostTaskError": "needs a process, a machine or a job that dies",
+    "sigmascope.integrations.lightning.SignatureCallback": "examples/monitor_lightning.py",
+    "sigmascope.integrations.huggingface.SignatureCallback": "examples/monitor_huggingface.py",
+}
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +82,48 @@ def test_every_public_name_says_what_it_is(extensions: Any) -> None:
         if not (tables.get(entry.name) or inspect.getdoc(entry.value))
     ]
     assert silent == []
+
+
+def has_example(value: Any) -> bool:
+    """Whether doctest runs an example of a function or class, or of one of its methods."""
+    module = importlib.import_module(value.__module__)
+    own = re.compile(rf"{re.escape(f'{value.__module__}.{value.__qualname__}')}(\.[a-z]\w*)?")
+    return any(
+        own.fullmatch(found.name)
+        and any(not example.options.get(doctest.SKIP) for example in found.examples)
+        for found in doctest.DocTestFinder().find(module)
+    )
+
+
+def test_every_public_name_has_an_example_that_runs(extensions: Any) -> None:
+    entries = [one for one in extensions.api_pages.entries() if one.directive != "autodata"]
+    without = {entry.name for entry in entries if not has_example(entry.value)}
+    assert without == set(WITHOUT_EXAMPLE)
+
+
+@pytest.mark.parametrize("name", [n for n, why in WITHOUT_EXAMPLE.items() if "/" in why])
+def test_an_example_that_is_a_script_uses_the_name(name: str) -> None:
+    text = (DOCS.parent / WITHOUT_EXAMPLE[name]).read_text(encoding="utf-8")
+    facade, _, last = name.rpartition(".")
+    assert f"from {facade} import {last}" in text
+    assert f"{last}(" in text
+
+
+def test_the_examples_of_tables_run(extensions: Any) -> None:
+    # Python does not keep the texts below tables, so that doctest does not find them
+    for name, text in extensions.api_pages.documented_data().items():
+        test = doctest.DocTestParser().get_doctest(text, {}, name, None, 0)
+        assert test.examples, f"{name} has no example"
+        told: list[str] = []
+        failed, _ = doctest.DocTestRunner(verbose=False).run(test, out=told.append)
+        assert failed == 0, "".join(told)
+
+
+def test_a_name_without_an_example_is_seen() -> None:
+    assert has_example(sg.signature)
+    assert has_example(sg.figures.draw_curves)  # under a decorator
+    assert not has_example(test_a_name_without_an_example_is_seen)
+    assert not has_example(sg.errors.RankError)
 
 
 def test_an_index_page_links_every_name(extensions: Any) -> None:

@@ -66,13 +66,17 @@ from .measure.result import (
 )
 from .measure.signature import signature as signature
 from .monitoring.checkpoints import track as track
-from .monitoring.health import Event as Event, Thresholds as Thresholds
-from .monitoring.monitor import Monitor as Monitor, TrainingWarning as TrainingWarning
+from .monitoring.health import (
+    Event as Event,
+    Thresholds as Thresholds,
+    TrainingWarning as TrainingWarning,
+)
+from .monitoring.monitor import Monitor as Monitor
 from .monitoring.track import Track as Track
 from .reporting.page import report as report
 from .runs.any_file import load as load
 from .stitching.result import StitchResult as StitchResult
-from .stitching.stitcher import stitch as stitch
+from .stitching.stitching import stitch as stitch
 from .training.penalty import AffinityPenalty as AffinityPenalty
 
 __version__: str

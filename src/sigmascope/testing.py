@@ -26,7 +26,12 @@ RUNS = 4  # of a pass at most, until its formulas are known
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer to one question; `passed` is None where it could not be asked."""
+    """The answer to one question; `passed` is None where it could not be asked.
+
+    >>> check = check_activation(lambda x: x.cumsum(1), backend="eager")
+    >>> [(verdict.question, verdict.passed) for verdict in check.verdicts][:2]
+    [('keeps the shape', True), ('pointwise', False)]
+    """
 
     question: str
     passed: bool | None
@@ -40,6 +45,10 @@ class ActivationCheck:
     Attributes:
         name: of the activation.
         verdicts: one for each question.
+
+    >>> check = check_activation(torch.tanh, backend="eager")
+    >>> check.ok, [verdict.question for verdict in check.verdicts][:2]
+    (True, ['keeps the shape', 'pointwise'])
     """
 
     name: str

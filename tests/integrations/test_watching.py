@@ -13,7 +13,7 @@ from torch import nn
 
 from sigmascope.errors import NetworkError
 from sigmascope.integrations.watching import Watch
-from sigmascope.monitoring.monitor import TrainingWarning
+from sigmascope.monitoring.health import TrainingWarning
 from sigmascope.monitoring.track import Track
 
 PROBE = torch.randn(64, 4, generator=torch.Generator().manual_seed(0))

@@ -23,6 +23,10 @@ class Finding:
             are not the same where it is watched.
         where: the site, or the part of the network.
         detail: what was expected and found.
+
+    >>> finding = Finding("missed", "block.act", "relu was computed and is no site")
+    >>> finding.problem, finding.where
+    ('missed', 'block.act')
     """
 
     problem: str
@@ -48,6 +52,13 @@ class Audit(Tabular):
         refused: the message of sigmascope's own error, if it raised one.
         error: any other error that the network raises only where it is watched.
         notes: what could not be checked, and why.
+
+    >>> import torch
+    >>> import sigmascope as sg
+    >>> network = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Tanh())
+    >>> found = sg.audit(network, torch.randn(8, 3))
+    >>> found.operators, found.sites, found.findings
+    (2, 2, ())
     """
 
     name: str

@@ -30,6 +30,11 @@ class Data:
         name: its name in the catalog.
         size: number of samples.
         batch_size: samples per batch.
+
+    >>> from sigmascope import catalog
+    >>> data = catalog.data("embedded", limit=100, batch_size=64)
+    >>> data.name, data.size, [len(labels) for images, labels in data.between(1, 2)]
+    ('embedded', 100, [36])
     """
 
     name: str
@@ -195,7 +200,12 @@ DATA: dict[str, Callable[[Request], Source]] = {
     "random": _random,
     "embedded": _embedded,
 }
-"""Start of a name -> function of a `Request`."""
+"""Start of a name -> function of a `Request`.
+
+>>> from sigmascope import catalog
+>>> list(catalog.DATA)
+['cifar10', 'cifar100', 'mnist', 'fashion-mnist', 'imagefolder', 'text', 'hf', 'random', 'embedded']
+"""
 FORMS = {
     "imagefolder": "imagefolder:DIR",
     "text": "text:FILE",

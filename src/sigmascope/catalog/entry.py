@@ -29,6 +29,11 @@ class Model:
             name.
         transform: samples as data sets hold them -> inputs of the network; None if unknown.
         accuracy: top-1 accuracy of these weights on their own test data in percent, if known.
+
+    >>> from sigmascope import catalog
+    >>> found = catalog.model("sigmascope/resnet20")
+    >>> found.parameters, found.flops, found.accuracy
+    (269722, 81102080, 92.06)
     """
 
     name: str

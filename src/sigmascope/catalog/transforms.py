@@ -24,6 +24,11 @@ class Transform:
         make: samples -> a tensor, or a mapping of arguments by name.
         size: of one image that it makes, (3, height, width) or (height, width, 3); None if unknown.
             Random data have this size, since they are not transformed.
+
+    >>> import torch
+    >>> scaled = Transform("images", lambda images: images / 255, size=(3, 32, 32))
+    >>> scaled(torch.full((1, 3, 32, 32), 255.0)).max().item()
+    1.0
     """
 
     takes: str

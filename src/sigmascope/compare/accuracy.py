@@ -94,6 +94,15 @@ class AccuracyFits(Tabular):
     Attributes:
         fits: one per family.
         left_out: network -> why it is in no fit.
+
+    >>> import torch
+    >>> import sigmascope as sg
+    >>> x = torch.randn(256, 4, generator=torch.Generator().manual_seed(0))
+    >>> def measured(slope):
+    ...     return sg.signature(torch.nn.Sequential(torch.nn.LeakyReLU(slope)), x, name=f"{slope}")
+    >>> fits = sg.fit_accuracy([measured(0.1), measured(0.5)], {"0.1": 60.0}, on="mean")
+    >>> fits.left_out
+    {'0.5': 'accuracy unknown'}
     """
 
     fits: tuple[AccuracyFit, ...]

@@ -34,6 +34,15 @@ class Correlations(Tabular):
         values: (k, m), NaN only with a reason.
         sites: (k, m), how many sites have both a score and the metric.
         reasons: network -> metric -> why there is no correlation.
+
+    >>> import torch
+    >>> import sigmascope as sg
+    >>> _ = torch.manual_seed(0)
+    >>> layers = [torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 4), torch.nn.Tanh()]
+    >>> measured = sg.signature(torch.nn.Sequential(*layers), torch.randn(256, 4), metrics=["r2"])
+    >>> found = sg.correlations([measured])
+    >>> found.values.tolist(), found.reasons["Sequential"]["r2"]
+    ([[nan]], '2 sites with both; at least 3 are needed')
     """
 
     names: tuple[str, ...]

@@ -50,6 +50,14 @@ class Densities(Tabular):
         reasons: network -> why it has no density.
         scores: the scores of each network.
         by: whose scores these are, "published" or "population".
+
+    >>> import torch
+    >>> import sigmascope as sg
+    >>> network = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Tanh())
+    >>> measured = sg.signature(network, torch.randn(64, 4), name="small")
+    >>> [curve] = sg.densities([measured], points=50).curves
+    >>> curve.name, curve.values.shape
+    ('small', (50,))
     """
 
     names: tuple[str, ...]

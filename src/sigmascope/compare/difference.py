@@ -44,6 +44,15 @@ class Difference(Tabular):
             they add the variances of both, as if the samples were independent.
         samples: of each.
         notes: what else a reader should know.
+
+    >>> import torch
+    >>> import sigmascope as sg
+    >>> a = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh())
+    >>> b = torch.nn.Sequential(a[0], torch.nn.ReLU())
+    >>> x = torch.randn(256, 4)
+    >>> found = sg.difference(sg.signature(a, x), sg.signature(b, x))
+    >>> found.paired, found.samples, found.sites[0].low > 0  # tanh is the more affine one
+    (True, (256, 256), True)
     """
 
     names: tuple[str, str]

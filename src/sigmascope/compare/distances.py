@@ -236,6 +236,14 @@ class Embedding(Tabular):
         stress: share of the distances that the plane misses (root mean square); 0 is perfect.
         of: "distances" or "cophenetic".
         by: whose scores were compared, "published" or "population".
+
+    >>> import torch
+    >>> import sigmascope as sg
+    >>> x = torch.randn(256, 4, generator=torch.Generator().manual_seed(0))
+    >>> networks = [torch.nn.Sequential(torch.nn.LeakyReLU(slope)) for slope in (0.1, 0.4, 0.7)]
+    >>> found = sg.distances([sg.signature(one, x) for one in networks]).embed()
+    >>> found.points.shape, found.stress < 0.01
+    ((3, 2), True)
     """
 
     names: tuple[str, ...]

@@ -31,6 +31,13 @@ class Statistics(Tabular):
         by: whose scores they are of, "published" or "population".
         half_width: statistic -> half the width of its 95 % interval, one value per network; of
             population scores only.
+
+    >>> import torch
+    >>> import sigmascope as sg
+    >>> network = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Tanh())
+    >>> found = sg.statistics([sg.signature(network, torch.randn(256, 4), name="small")])
+    >>> found.names, list(found.table)
+    (('small',), ['sites', 'min', 'median', 'max', 'mean', 'std', 'spread', 'iqr'])
     """
 
     names: tuple[str, ...]

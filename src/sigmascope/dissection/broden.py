@@ -34,13 +34,24 @@ FIXED = ("image", "split", "ih", "iw", "sh", "sw")
 
 @dataclass(frozen=True, eq=False)
 class Broden:
-    """The selected rows of an index, in order.
+    r"""The selected rows of an index, in order.
 
     Attributes:
         folder: the directory.
         masks: of the rows.
         images: paths of the images.
         image_sizes: (n, 2), their heights and widths.
+
+    >>> import tempfile
+    >>> from sigmascope.dissection import read_broden
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "label.csv").write_text("number,name\n7,street\n")
+    ...     _ = Path(folder, "index.csv").write_text(
+    ...         "image,split,ih,iw,sh,sw,scene\na.jpg,train,8,8,4,4,7\n"
+    ...     )
+    ...     found = read_broden(folder)
+    >>> found.image_sizes.tolist(), found.masks.concepts
+    ([[8, 8]], (Concept(name='street', category='scene'),))
     """
 
     folder: Path
@@ -67,7 +78,7 @@ def read_broden(
     categories: Sequence[str] | None = None,
     limit: int | None = None,
 ) -> Broden:
-    """Return the masks and images of a directory in the layout of Broden, read on demand.
+    r"""Return the masks and images of a directory in the layout of Broden, read on demand.
 
     A label in two categories makes two concepts. All rows must have label maps of one size, as in
     the published sets, with labels that `label.csv` lists.
@@ -83,6 +94,16 @@ def read_broden(
         OptionError: an unknown category or split.
         FileFormatError: an index in another layout; on reading, a label that is not listed, or a
             map that is corrupt or of another size.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "label.csv").write_text("number,name\n7,street\n8,kitchen\n")
+    ...     _ = Path(folder, "index.csv").write_text(
+    ...         "image,split,ih,iw,sh,sw,scene\na.jpg,train,8,8,4,4,7\nb.jpg,val,8,8,4,4,8\n"
+    ...     )
+    ...     found = read_broden(folder, split="val")
+    >>> found.masks.size, found.images[0].name
+    ((4, 4), 'b.jpg')
     """
     place = Path(folder)
     header, rows = _table(place / "index.csv", FIXED[:1] + FIXED[2:])

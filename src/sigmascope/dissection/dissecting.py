@@ -28,7 +28,12 @@ from sigmascope.measure.subject import current_versions
 from sigmascope.symmetry.rotations import random_rotation, rotation_powers
 
 POWERS = tuple(step / 10 for step in range(11))
-"""From the layer's own basis to the rotated one."""
+"""From the layer's own basis to the rotated one.
+
+>>> from sigmascope import dissection
+>>> dissection.POWERS[0], dissection.POWERS[-1]
+(0.0, 1.0)
+"""
 
 
 def dissect(
@@ -136,6 +141,15 @@ def rotation_experiment(
 
     Returns:
         Name of the features -> dissection, in the order of the sites; see `Dissection.fraction`.
+
+    >>> import torch
+    >>> from sigmascope.dissection.masks import pixel_masks
+    >>> images = torch.rand(20, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    >>> network = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3, padding=1), torch.nn.ReLU())
+    >>> masks = pixel_masks(images[:, :1] > 0.9, [("red", "color")])
+    >>> found = rotation_experiment(network, ["1"], images, masks, seeds=[0, 1], powers=[0, 1])
+    >>> found["1"].powers, found["1"].seeds, found["1"].iou.shape
+    ((0.0, 1.0), (0, 1), torch.Size([2, 2, 4, 1]))
     """
     if not sites or isinstance(sites, str):
         raise InputError(f"sites must be a list of names such as ['blocks.2.act2'], got {sites!r}.")

@@ -25,7 +25,11 @@ CATEGORY = "concept"
 
 @dataclass(frozen=True)
 class Concept:
-    """Something to be seen in an image, such as red, of the category color."""
+    """Something to be seen in an image, such as red, of the category color.
+
+    >>> Concept("red", "color")
+    Concept(name='red', category='color')
+    """
 
     name: str
     category: str = CATEGORY
@@ -42,6 +46,12 @@ class LabelMap:
         labels: (n, layers, h, w), whole numbers: places in `Masks.concepts`, or `NONE`. No concept
             occurs twice at a pixel.
         annotated: (n,), booleans: which samples are annotated for this category.
+
+    >>> import torch
+    >>> from sigmascope.dissection import image_masks
+    >>> labels = image_masks(torch.tensor([0, 1, -1]), ["cat", "dog"], (4, 4)).read(0, 3)["class"]
+    >>> labels.labels.shape, labels.annotated.tolist()
+    (torch.Size([3, 1, 4, 4]), [True, True, False])
     """
 
     labels: Tensor
@@ -70,6 +80,12 @@ class Masks:
     Raises:
         InputError: no concepts, a concept twice, or no pixels.
         InputTypeError: without `read`.
+
+    >>> import torch
+    >>> from sigmascope import dissection
+    >>> masks = dissection.image_masks(torch.tensor([0, 1, -1]), ["cat", "dog"], (4, 4))
+    >>> masks.samples, masks.size, masks.concepts[0].name
+    (3, (4, 4), 'cat')
     """
 
     concepts: tuple[Concept, ...] = ()

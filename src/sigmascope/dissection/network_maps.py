@@ -37,6 +37,12 @@ class Features:
     Attributes:
         name: of the features.
         batches: returns a new iterator over tensors (n, c, h, w).
+
+    >>> import torch
+    >>> maps = torch.rand(6, 4, 8, 8)
+    >>> features = Features("mine", lambda: iter(maps.split(2)))
+    >>> [len(batch) for batch in features.batches()], [len(batch) for batch in features.batches()]
+    ([2, 2, 2], [2, 2, 2])
     """
 
     name: str

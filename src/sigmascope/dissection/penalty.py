@@ -82,6 +82,14 @@ class RotationPenalty(Preformatted):
         samples: the numbers of samples trained on, selected on and tested on.
         seed: of the order, the held-out samples and the augmentation.
         versions: of the packages that matter.
+
+    >>> import torch
+    >>> from sigmascope import dissection
+    >>> net = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+    >>> samples = torch.randn(64, 2), torch.arange(64) % 2
+    >>> found = dissection.rotation_penalty(net, "0", torch.eye(4), (samples, samples), epochs=1)
+    >>> found.penalty == found.base_accuracy - found.accuracy, found.layer, found.channels
+    (True, '0', 4)
     """
 
     layer: str
@@ -206,6 +214,13 @@ def rotation_penalty(
             the layer, or training that diverged.
         NetworkError: the network does not return logits.
         OptionError: an unknown layer or setting.
+
+    >>> _ = torch.manual_seed(0)
+    >>> net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 2))
+    >>> samples = torch.randn(64, 2), torch.arange(64) % 2
+    >>> found = rotation_penalty(net, "0", torch.eye(4), (samples, samples), epochs=2)
+    >>> found.deviation, found.frozen, found.trained, len(found.history)
+    (0.0, 12, 10, 3)
     """
     chosen = options_from(FineTuning, options, settings)
     data, network = as_data(batches), rotate_layer(model, layer, matrix)

@@ -44,6 +44,15 @@ class Dissection(Preformatted):
         versions: of the packages that matter.
         tensors: "iou" (r, p, c, k), NaN where neither unit nor concept has a pixel; "thresholds"
             (r, p, c); "coverage" (k,), the share of all pixels that each concept covers.
+
+    >>> import torch
+    >>> import sigmascope as sg
+    >>> from sigmascope import dissection
+    >>> maps = torch.rand(50, 2, 8, 8, generator=torch.Generator().manual_seed(0))
+    >>> masks = dissection.pixel_masks(maps > 0.99, [("spots", "texture"), ("dots", "texture")])
+    >>> found = sg.dissect(maps, masks)
+    >>> found.units, found.best_concept, found.unique_concepts
+    (2, tensor([[[0, 1]]]), array([[2]]))
     """
 
     name: str

@@ -29,6 +29,12 @@ class DissectSettings:
         least_iou: a unit is interpretable if its best IoU is larger.
         memory: bytes for the largest values of all units.
         progress: whether to show a progress bar on a terminal.
+
+    >>> import torch
+    >>> import sigmascope as sg
+    >>> maps = torch.rand(20, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    >>> sg.dissect(maps, maps > 0.99, quantile=0.99).quantile, DissectSettings().quantile
+    (0.99, 0.995)
     """
 
     quantile: float = 0.995
@@ -69,6 +75,15 @@ class FineTuning:
             may have seen in its own training; "test" on the test data, as published.
         validation: the share of the training data that is held out.
         least_epoch: the first epoch that may be selected; 0 is the network before training.
+
+    >>> import torch
+    >>> from sigmascope import dissection
+    >>> net = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+    >>> samples = torch.randn(64, 2), torch.arange(64) % 2
+    >>> short = dissection.FineTuning(epochs=2, batch=16)
+    >>> both = (samples, samples)
+    >>> len(dissection.rotation_penalty(net, "0", torch.eye(4), both, settings=short).history)
+    3
     """
 
     epochs: int = 50

@@ -80,4 +80,9 @@ FIGURES: dict[str, Callable[..., Drawn]] = {
     "track": draw_track,
     "tree": draw_tree,
 }
-"""Name of a figure -> the function that draws it."""
+"""Name of a figure -> the function that draws it.
+
+>>> from sigmascope import figures
+>>> figures.FIGURES["signature"].__name__
+'draw_signature'
+"""

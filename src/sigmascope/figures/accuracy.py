@@ -31,6 +31,16 @@ def draw_accuracy(fits: AccuracyFits) -> Drawn:
 
     Raises:
         InputTypeError: something other than fits.
+
+    >>> import torch
+    >>> import sigmascope as sg
+    >>> x = torch.randn(256, 4, generator=torch.Generator().manual_seed(0))
+    >>> slopes = [0.1, 0.3, 0.5]
+    >>> networks = [torch.nn.Sequential(torch.nn.LeakyReLU(slope)) for slope in slopes]
+    >>> signatures = [sg.signature(one, x, name=f"{slope}") for one, slope in zip(networks, slopes)]
+    >>> fits = sg.fit_accuracy(signatures, {"0.1": 60.0, "0.3": 65.0, "0.5": 72.0}, on="mean")
+    >>> [row["network"] for row in sg.figures.draw_accuracy(fits).table]
+    ['0.1', '0.3', '0.5']
     """
     check_kind("fits", fits, AccuracyFits, "sigmascope.fit_accuracy")
     count = len(fits.fits)

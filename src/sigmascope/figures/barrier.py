@@ -16,7 +16,18 @@ QUANTITIES = ("loss", "calibrated loss", "accuracy")
 
 @styled()
 def draw_barrier(barrier: Barrier) -> Drawn:
-    """Draw loss, calibrated loss and accuracy over the share of the second network."""
+    """Draw loss, calibrated loss and accuracy over the share of the second network.
+
+    >>> import torch
+    >>> from sigmascope import figures, symmetry
+    >>> _ = torch.manual_seed(0)
+    >>> layers = [[torch.nn.Linear(2, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2)] for _ in range(2)]
+    >>> a, b = (torch.nn.Sequential(*three) for three in layers)
+    >>> x = torch.randn(64, 2)
+    >>> line = symmetry.barrier(a, b, (x, (x[:, 0] > 0).long()), points=3)
+    >>> len(figures.draw_barrier(line).table)
+    12
+    """
     figure = new_figure(PAGE, 2.6)
     panels = figure.subplots(1, 3)
     rows = []

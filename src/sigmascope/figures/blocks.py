@@ -36,6 +36,14 @@ def draw_blocks(blocks: Blocks, axes: Axes | None = None) -> Drawn:
     Raises:
         InputTypeError: something other than blocks.
         InputError: there are none.
+
+    >>> import torch
+    >>> import sigmascope as sg
+    >>> layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    >>> network = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    >>> drawn = sg.figures.draw_blocks(sg.blocks(network, torch.randn(64, 10, 8)))
+    >>> sorted({row["block"] for row in drawn.table})
+    ['layers.0', 'layers.1']
     """
     check_kind("blocks", blocks, Blocks, "sigmascope.blocks")
     if not len(blocks):

@@ -36,6 +36,12 @@ def draw_correlations(tables: Mapping[str, Rows], columns: Sequence[str]) -> Dra
     Raises:
         InputTypeError: tables that are not a mapping.
         InputError: no row at all, or one with more or fewer numbers than columns.
+
+    >>> from sigmascope import figures
+    >>> tables = {"ResNets": {"resnet20": [0.9, -0.2]}}
+    >>> drawn = figures.draw_correlations(tables, ["r2", "sparsity"])
+    >>> drawn.table
+    [{'table': 'ResNets', 'row': 'resnet20', 'r2': 0.9, 'sparsity': -0.2}]
     """
     rows = _row_names(tables, columns)
     names = short_names(rows)

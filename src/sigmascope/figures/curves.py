@@ -44,6 +44,12 @@ def draw_curves(
         InputTypeError: curves that are not a mapping.
         InputError: no curve, or shapes that do not match.
         OptionError: another `spread`.
+
+    >>> from sigmascope import figures
+    >>> curves = {"score": [[0.5, 0.75], [1, 0.75]]}
+    >>> drawn = figures.draw_curves([16, 64], curves, over="batch size")
+    >>> [(row["at"], row["mean"]) for row in drawn.table]
+    [(16.0, 0.75), (64.0, 0.75)]
     """
     check_choice("spread", spread, Spread)
     check_mapping("curves", curves, "{'relu': [0.1, 0.2]}")

@@ -41,6 +41,13 @@ def parts_of(
         InputTypeError: something other than a signature.
         InputError: not one group per site.
         OptionError: another `by`, or one that was not measured.
+
+    >>> import torch
+    >>> import sigmascope as sg
+    >>> network = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Tanh())
+    >>> measured = sg.signature(network, torch.randn(256, 4), name="small")
+    >>> [part.name for part in sg.figures.parts_of(measured, ["early", "late"])]
+    ['early', 'late']
     """
     labels = groups_of(signature, groups)
     chosen = estimator_of([signature], by)

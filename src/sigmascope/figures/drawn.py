@@ -41,6 +41,17 @@ class Drawn:
         figure: the whole figure, which you may change. Notebooks show it.
         axes: the axes that were drawn in, the main ones first.
         table: the data shown, one mapping per row.
+
+    >>> import tempfile
+    >>> import torch
+    >>> import sigmascope as sg
+    >>> network = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Tanh())
+    >>> drawn = sg.signature(network, torch.randn(256, 4), name="small").plot()
+    >>> [row["site"] for row in drawn.table], drawn.axes[0].get_ylabel()
+    (['1', '2'], 'affinity score')
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     drawn.save(f"{folder}/small.pdf").name
+    'small.pdf'
     """
 
     figure: Figure

@@ -32,6 +32,15 @@ def draw_linearization(result: Linearization, *, axes: Axes | None = None) -> Dr
 
     Raises:
         InputTypeError: not a linearization.
+
+    >>> import torch
+    >>> from sigmascope import figures, linearize
+    >>> network = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+    >>> samples = torch.randn(256, 2), torch.arange(256) % 2
+    >>> data = linearize.Split(samples, samples, samples)
+    >>> found = linearize.fit(network, data, budget=1, epochs=0)
+    >>> [row["activations left"] for row in figures.draw_linearization(found).table]
+    [1, 0]
     """
     check_kind("result", result, Linearization, "sigmascope.linearize.fit")
     panel = panel_in(axes, COLUMN, 2.2)
@@ -83,6 +92,14 @@ def draw_tuned(result: Tuned, *, axes: Axes | None = None) -> Drawn:
 
     Raises:
         InputTypeError: not a tuning.
+
+    >>> import torch
+    >>> from sigmascope import figures, linearize
+    >>> network = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+    >>> samples = torch.randn(64, 2), torch.arange(64) % 2
+    >>> found = linearize.tune(network, samples, held_out=samples, epochs=2)
+    >>> [(row["curve"], row["at"]) for row in figures.draw_tuned(found).table]
+    [('held-out', 0.0), ('held-out', 1.0), ('held-out', 2.0)]
     """
     check_kind("result", result, Tuned, "sigmascope.linearize.tune")
     curves = {"held-out": result.accuracies}

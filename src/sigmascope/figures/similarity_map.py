@@ -32,6 +32,13 @@ def draw_similarity(result: LayerSimilarity, *, axes: Axes | None = None) -> Dra
 
     Raises:
         InputTypeError: something other than the similarity of layers.
+
+    >>> import torch
+    >>> from sigmascope import figures, symmetry
+    >>> a = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Tanh())
+    >>> drawn = figures.draw_similarity(symmetry.compare(a, a, torch.randn(64, 4)))
+    >>> [(row["layer"], row["other layer"]) for row in drawn.table]
+    [('1', '1'), ('1', '2'), ('2', '1'), ('2', '2')]
     """
     check_kind("result", result, LayerSimilarity, "sigmascope.symmetry.compare")
     panel = panel_in(axes, *_size(result))

@@ -27,6 +27,14 @@ def draw_stitch(result: StitchResult, *, axes: Axes | None = None) -> Drawn:
 
     Raises:
         InputTypeError: not a stitch.
+
+    >>> import torch
+    >>> import sigmascope as sg
+    >>> net = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+    >>> samples = torch.randn(64, 2), torch.arange(64) % 2
+    >>> found = sg.stitch(net, net, (samples, samples), site="1", family="identity")
+    >>> [row["curve"] for row in sg.figures.draw_stitch(found).table]
+    ['stitched, selection', 'stitched, test', 'front, test', 'back, test']
     """
     check_kind("result", result, StitchResult, "sigmascope.stitch")
     accuracies = [epoch.accuracy for epoch in result.history] or [result.chosen_accuracy]
@@ -48,6 +56,14 @@ def draw_rotation_penalty(result: RotationPenalty, *, axes: Axes | None = None) 
 
     Raises:
         InputTypeError: not a rotation penalty.
+
+    >>> import torch
+    >>> from sigmascope import dissection, figures
+    >>> net = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+    >>> samples = torch.randn(64, 2), torch.arange(64) % 2
+    >>> found = dissection.rotation_penalty(net, "0", torch.eye(4), (samples, samples), epochs=1)
+    >>> sorted({row["curve"] for row in figures.draw_rotation_penalty(found).table})
+    ['original, test', 'rotated, selection', 'rotated, test']
     """
     check_kind("result", result, RotationPenalty, "sigmascope.dissection.rotation_penalty")
     levels = {"rotated, test": result.accuracy, "original, test": result.base_accuracy}
@@ -63,6 +79,15 @@ def draw_cross_validation(result: CrossValidation, *, axes: Axes | None = None) 
 
     Raises:
         InputTypeError: not a cross-validation.
+
+    >>> import torch
+    >>> from sigmascope import figures, stitching
+    >>> net = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+    >>> samples = torch.randn(64, 2), torch.arange(64) % 2
+    >>> options = {"site": "1", "alphas": (0.1, 1.0), "preset": "fast", "epochs": 1}
+    >>> found = stitching.cross_validate(net, net, (samples, samples), **options)
+    >>> [(row["curve"], row["at"]) for row in figures.draw_cross_validation(found).table]
+    [('held-out', 0.1), ('held-out', 1.0), ('test', 0.1), ('test', 1.0)]
     """
     check_kind("result", result, CrossValidation, "Stitcher.cross_validate")
     curves = {
@@ -87,6 +112,15 @@ def draw_dissection(result: Dissection, *, axes: Axes | None = None) -> Drawn:
 
     Raises:
         InputTypeError: not a dissection.
+
+    >>> import torch
+    >>> from sigmascope import dissection, figures
+    >>> x = torch.rand(20, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    >>> network = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3, padding=1), torch.nn.ReLU())
+    >>> masks = dissection.pixel_masks(x[:, :1] > 0.9, [("red", "color")])
+    >>> found = dissection.rotation_experiment(network, ["1"], x, masks, powers=[0, 0.5, 1])["1"]
+    >>> [row["at"] for row in figures.draw_dissection(found).table]
+    [0.0, 0.5, 1.0]
     """
     check_kind("result", result, Dissection, "sigmascope.dissect")
     drawn = draw_curves(

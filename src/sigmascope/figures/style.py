@@ -60,7 +60,13 @@ STYLE: dict[Any, Any] = {
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Apply the style in a `with` block, or to a function as `@styled()`."""
+    """Apply the style in a `with` block, or to a function as `@styled()`.
+
+    >>> import matplotlib as mpl
+    >>> with styled():
+    ...     mpl.rcParams["axes.grid"]
+    True
+    """
     with mpl.rc_context(STYLE):
         yield
 

@@ -24,15 +24,9 @@ from sigmascope.measure.batches import Forward
 from sigmascope.measure.options import Options, SignatureOptions
 from sigmascope.measure.ranks import ranks_of, telling
 from sigmascope.monitoring.arguments import AUTO
-from sigmascope.monitoring.health import Thresholds
+from sigmascope.monitoring.health import Thresholds, TrainingWarning
 from sigmascope.monitoring.loggers import Reporter, loggers_from
-from sigmascope.monitoring.monitor import (
-    PREFIX,
-    Monitor,
-    TrainingWarning,
-    inner,
-    refuse_synchronized,
-)
+from sigmascope.monitoring.monitor import PREFIX, Monitor, inner, refuse_synchronized
 from sigmascope.monitoring.track import Track
 
 EVALUATION = "evaluation"

@@ -17,7 +17,8 @@ from __future__ import annotations
 from sigmascope.linearize.budgets import Elements, LossRise
 from sigmascope.linearize.criteria import CRITERIA, Criterion
 from sigmascope.linearize.evidence import Evidence
-from sigmascope.linearize.fitting import FitOptions, fit
+from sigmascope.linearize.fit_options import FitOptions
+from sigmascope.linearize.fitting import fit
 from sigmascope.linearize.folding import fold
 from sigmascope.linearize.folding.result import Cost, Folded
 from sigmascope.linearize.judging import Judgment

@@ -43,6 +43,16 @@ class LossRise:
     Attributes:
         rise: of the mean loss, such as 0.02.
         batches: (inputs, labels) that were not used for the ranking.
+
+    >>> import torch
+    >>> from sigmascope import linearize
+    >>> _ = torch.manual_seed(0)
+    >>> layers = torch.nn.Linear(2, 8), torch.nn.LeakyReLU(0.99), torch.nn.ReLU()
+    >>> network, x = torch.nn.Sequential(*layers), 9 * torch.randn(256, 2)
+    >>> samples = (x, network(x).argmax(1))
+    >>> budget = linearize.LossRise(0.02, samples)
+    >>> [site.name for site in linearize.plan(network, samples, budget=budget).chosen]
+    ['1']
     """
 
     rise: float

@@ -29,6 +29,14 @@ class Criterion:
             with the lowest.
         needs_labels: whether it reads the labels of the batches.
         meaning: what the number is.
+
+    >>> import torch
+    >>> from sigmascope import linearize
+    >>> last_first = linearize.Criterion(lambda evidence: torch.arange(len(evidence.calls)), True)
+    >>> network = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Tanh())
+    >>> found = linearize.plan(network, torch.randn(256, 4), budget=1, by=last_first)
+    >>> [site.name for site in found.chosen]
+    ['2']
     """
 
     values: Callable[[Evidence], Values]
@@ -94,7 +102,12 @@ CRITERIA: dict[str, Criterion] = {
     "early": Criterion(_place, meaning="place in the network, the first first"),
     "random": Criterion(_random, meaning="a random number"),
 }
-"""Name -> criterion. A criterion of one's own is a function, or another `Criterion`."""
+"""Name -> criterion. A criterion of one's own is a function, or another `Criterion`.
+
+>>> from sigmascope import linearize
+>>> linearize.CRITERIA["affinity"].meaning
+'population affinity score, every position a sample'
+"""
 
 
 def criterion_of(by: object) -> tuple[str, Criterion]:

@@ -39,6 +39,17 @@ class Evidence:
         sums: key of a call -> the sums of its inputs and outputs.
         values: key of a call -> its fitted map.
         seed: for criteria that draw random numbers.
+
+    >>> import torch
+    >>> from sigmascope import linearize
+    >>> network = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Tanh())
+    >>> seen = []
+    >>> def in_order(evidence):
+    ...     seen.extend(evidence.names)
+    ...     return torch.arange(len(evidence.calls))
+    >>> _ = linearize.plan(network, torch.randn(256, 4), budget=1, by=in_order)
+    >>> seen
+    ['1', '2']
     """
 
     network: nn.Module

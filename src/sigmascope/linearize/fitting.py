@@ -10,12 +10,12 @@ from torch import nn
 
 from sigmascope.capture.guard import copied, randomness_kept, unwrapped
 from sigmascope.checks import check_kind, check_seed, check_whole, options_from
-from sigmascope.choices import LinearizeMaps
 from sigmascope.linearize.budgets import Budget, budget_text, check_budget
 from sigmascope.linearize.criteria import criterion_of
 from sigmascope.linearize.data import Data, Loss
 from sigmascope.linearize.fit_files import FitFiles
 from sigmascope.linearize.fit_fold import folded
+from sigmascope.linearize.fit_options import FitOptions
 from sigmascope.linearize.functions import functions_of
 from sigmascope.linearize.judging import Judgment, judged
 from sigmascope.linearize.linearization import (
@@ -38,31 +38,6 @@ from sigmascope.measure.progress import progress_bar
 from sigmascope.measure.subject import check_device, current_versions
 
 MOST_POINTS = 25  # of the curve without tuning
-
-
-class FitOptions(TuneOptions, total=False):
-    """Further options of `fit`: those of `tune`, and these.
-
-    Attributes:
-        maps, iterative, step, sites: see `plan`.
-        points: how many numbers of replaced activations are tuned, evenly spaced up to the budget,
-            each from the original on; 1 by default.
-        baseline: whether to tune the original equally long, for comparison; False by default.
-        fold: whether to merge what became linear; True by default.
-        name: of the network, and `data_name` of the data, for tables and pages.
-        seed: of all random numbers.
-    """
-
-    maps: LinearizeMaps
-    iterative: bool
-    step: int
-    sites: Any
-    points: int
-    baseline: bool
-    fold: bool
-    name: str
-    data_name: str
-    seed: int
 
 
 @dataclass(frozen=True)
@@ -126,6 +101,19 @@ def fit(
         OptionError: an option that is not valid, or a budget that cannot be met.
         InputError: no batches, or no labels.
         ResumeError: the directory belongs to another run, or is in use.
+
+    >>> import torch
+    >>> _ = torch.manual_seed(0)
+    >>> network = nn.Sequential(nn.Linear(2, 8), nn.LeakyReLU(0.9), nn.Linear(8, 8), nn.Tanh())
+    >>> samples = torch.randn(256, 2), torch.arange(256) % 8
+    >>> found = fit(network, Split(samples, samples, samples), budget=1, epochs=2)
+    >>> [site.name for site in found.plan.chosen], found.folding.steps
+    (['1'], ('0 + 1 + 2 → one linear layer, 2 to 8',))
+    >>> found.network
+    GraphModule(
+      (0): Linear(in_features=2, out_features=8, bias=True)
+      (3): Tanh()
+    )
     """
     check_kind("data", data, Split, "sigmascope.linearize.Split(train, held_out, test)")
     check_whole("epochs", epochs)

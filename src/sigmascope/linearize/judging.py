@@ -23,6 +23,14 @@ class Judgment:
         loss: the mean over all samples.
         accuracy: in percent of all labels; NaN where the labels are not classes.
         samples: how many there were.
+
+    >>> import torch
+    >>> from sigmascope import linearize
+    >>> network = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+    >>> samples = torch.randn(64, 2), torch.arange(64) % 2
+    >>> found = linearize.tune(network, samples, held_out=samples, epochs=1)
+    >>> found.before.samples, 0 <= found.before.accuracy <= 100
+    (64, True)
     """
 
     loss: float = math.nan

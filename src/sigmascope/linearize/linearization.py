@@ -36,6 +36,16 @@ class CurvePoint:
         elements: activation elements that are left, for one sample.
         epochs: of tuning; 0 for none.
         held_out: how good it is on the held-out data.
+
+    >>> import torch
+    >>> from sigmascope import linearize
+    >>> _ = torch.manual_seed(0)
+    >>> network = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+    >>> samples = torch.randn(256, 2), torch.arange(256) % 2
+    >>> data = linearize.Split(samples, samples, samples)
+    >>> found = linearize.fit(network, data, budget=1, epochs=0)
+    >>> [(point.replaced, point.left, point.elements) for point in found.points]
+    [(0, 1, 8), (1, 0, 0)]
     """
 
     replaced: int
@@ -47,7 +57,18 @@ class CurvePoint:
 
 @dataclass(frozen=True)
 class Tuning:
-    """The epochs of one tuning, of a network with so many activations replaced."""
+    """The epochs of one tuning, of a network with so many activations replaced.
+
+    >>> import torch
+    >>> from sigmascope import linearize
+    >>> _ = torch.manual_seed(0)
+    >>> network = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+    >>> samples = torch.randn(256, 2), torch.arange(256) % 2
+    >>> data = linearize.Split(samples, samples, samples)
+    >>> found = linearize.fit(network, data, budget=1, epochs=2)
+    >>> [(tuning.replaced, len(tuning.history)) for tuning in found.tunings]
+    [(1, 2)]
+    """
 
     replaced: int
     history: tuple[TunedEpoch, ...]
@@ -55,7 +76,17 @@ class Tuning:
 
 @dataclass(frozen=True)
 class Folding:
-    """What `sigmascope.linearize.fold` did, in words and numbers; see `Folded`."""
+    """What `sigmascope.linearize.fold` did, in words and numbers; see `Folded`.
+
+    >>> import torch
+    >>> from sigmascope import linearize
+    >>> _ = torch.manual_seed(0)
+    >>> network = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+    >>> samples = torch.randn(256, 2), torch.arange(256) % 2
+    >>> data = linearize.Split(samples, samples, samples)
+    >>> linearize.fit(network, data, budget=1, epochs=0).folding.steps
+    ('0 + 1 + 2 → one linear layer, 2 to 2',)
+    """
 
     steps: tuple[str, ...]
     refused: tuple[str, ...]
@@ -92,6 +123,16 @@ class Linearization(Tabular):
         seed: of all random numbers.
         versions: of sigmascope, torch and Python.
         network: the result, in evaluation mode; None where only the description was read.
+
+    >>> import torch
+    >>> from sigmascope import linearize
+    >>> _ = torch.manual_seed(0)
+    >>> network = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+    >>> samples = torch.randn(256, 2), torch.arange(256) % 2
+    >>> data = linearize.Split(samples, samples, samples)
+    >>> found = linearize.fit(network, data, budget=1, epochs=0)
+    >>> found.samples, found.chosen.left
+    (Sizes(train=256, held_out=256, test=256), 0)
     """
 
     name: str

@@ -32,7 +32,15 @@ def load(path: str | Path, model: nn.Module | str | None = None) -> nn.Module:
         NetworkError: another architecture.
         OptionError: no model, and the name in the file is not such a name.
 
-    >>> load("linearized").eval()  # doctest: +SKIP
+    >>> import tempfile
+    >>> import torch
+    >>> from sigmascope import linearize
+    >>> network = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+    >>> plan = linearize.plan(network, torch.randn(256, 4), budget=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = linearize.save(linearize.apply(network, plan), folder, plan=plan)
+    ...     load(folder, network)[1]
+    Affine(8, axis=-1)
     """
     saved = SavedNetwork.load(file_of(path))
     return saved.built(model_of(saved.name if model is None else model, is_given=model is not None))

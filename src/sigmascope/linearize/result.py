@@ -43,6 +43,14 @@ class PlannedSite(ActivationCall):
         chosen: whether it is replaced.
         blocks: 1, or where the samples are too few for all channels at once, the number of blocks
             of channels whose mean score `score` is.
+
+    >>> import torch
+    >>> from sigmascope import linearize
+    >>> layers = torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.LeakyReLU(0.9)
+    >>> network = torch.nn.Sequential(*layers)
+    >>> plan = linearize.plan(network, torch.randn(256, 4), budget=1)
+    >>> [(site.name, site.rank, site.chosen, site.elements) for site in plan.sites]
+    [('1', 2, False, 8), ('2', 1, True, 8)]
     """
 
     score: float
@@ -73,6 +81,14 @@ class Plan(Tabular):
         samples: in all batches.
         sites: all activation calls, in order of execution.
         tensors: site name + ".factor" and ".shift" -> the fitted maps in float64.
+
+    >>> import torch
+    >>> from sigmascope import linearize
+    >>> layers = torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.LeakyReLU(0.9)
+    >>> network = torch.nn.Sequential(*layers)
+    >>> plan = linearize.plan(network, torch.randn(256, 4), budget=1)
+    >>> [site.name for site in plan.chosen], plan.by, plan.maps, sorted(plan.tensors)
+    (['2'], 'affinity', 'channel', ['1.factor', '1.shift', '2.factor', '2.shift'])
     """
 
     network: str
@@ -121,7 +137,12 @@ class Plan(Tabular):
             OptionError: a budget of loss, which needs the network and data; or more than were
                 ranked, as of an iterative plan, which ranks only what it replaces.
 
-        >>> plan.with_budget(3)  # doctest: +SKIP
+        >>> import torch
+        >>> from sigmascope import linearize
+        >>> network = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Tanh())
+        >>> plan = linearize.plan(network, torch.randn(256, 4), budget=1)
+        >>> len(plan.with_budget(2).chosen)
+        2
         """
         budget = check_budget(budget)
         if isinstance(budget, LossRise):

@@ -45,6 +45,17 @@ class SavedNetwork:
         merges: names of the merges of `fold`, which are made again; empty for none.
         versions: of sigmascope and torch.
         tensors: its state dict before it was folded.
+
+    >>> import tempfile
+    >>> import torch
+    >>> from sigmascope import linearize
+    >>> network = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+    >>> plan = linearize.plan(network, torch.randn(256, 4), budget=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = linearize.save(linearize.apply(network, plan), folder, plan=plan)
+    ...     saved = SavedNetwork.load(path)
+    >>> saved.maps, [site.name for site in saved.sites]
+    ('channel', ['1'])
     """
 
     name: str

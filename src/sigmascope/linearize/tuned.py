@@ -88,6 +88,14 @@ class TunedEpoch:
         number: from 1.
         loss: the mean loss of its steps.
         held_out: how good the network is after it, where held-out batches were given.
+
+    >>> import torch
+    >>> from sigmascope import linearize
+    >>> network = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+    >>> samples = torch.randn(64, 2), torch.arange(64) % 2
+    >>> history = linearize.tune(network, samples, held_out=samples, epochs=2).history
+    >>> [epoch.number for epoch in history], history[0].held_out.samples
+    ([1, 2], 64)
     """
 
     number: int
@@ -108,6 +116,16 @@ class Tuned(Tabular):
         samples: seen in an epoch.
         settings: those of the training.
         seed: of the order, the augmentation and random layers.
+
+    >>> import torch
+    >>> from sigmascope import linearize
+    >>> _ = torch.manual_seed(0)
+    >>> network = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+    >>> x = torch.randn(256, 2)
+    >>> samples = (x, (x[:, 0] > 0).long())
+    >>> found = linearize.tune(network, samples, held_out=samples, epochs=2, teacher=network)
+    >>> found.teacher, found.samples, len(found.accuracies)
+    ('Sequential', 256, 3)
     """
 
     network: nn.Module = field(repr=False)

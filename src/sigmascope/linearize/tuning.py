@@ -47,6 +47,14 @@ class TuneOptions(TypedDict, total=False):
             the cross-entropy of logits.
         forward: a function of the network and a batch that runs the network.
         progress: whether to show a progress bar, on a terminal; True by default.
+
+    >>> import torch
+    >>> from sigmascope import linearize
+    >>> network = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+    >>> samples = torch.randn(64, 2), torch.arange(64) % 2
+    >>> options: linearize.TuneOptions = {"optimizer": "adamw", "warm_up": 0.05}
+    >>> linearize.tune(network, samples, epochs=1, **options).settings.optimizer
+    'adamw'
     """
 
     optimizer: TuningOptimizer

@@ -160,6 +160,11 @@ class AffineMap:
     Attributes:
         matrix: (d, d), symmetric positive semi-definite.
         shift: (d,).
+
+    >>> import numpy as np
+    >>> double = AffineMap(2 * np.eye(2), np.ones(2))
+    >>> double(np.array([[1.0, 3.0]]))
+    array([[3., 7.]])
     """
 
     matrix: Array

@@ -22,6 +22,9 @@ class Estimate:
         value: the estimate; NaN only with a `reason`.
         low, high: its interval; NaN without one.
         reason: why there is no value, or no interval.
+
+    >>> Estimate(0.43, 0.42, 0.45).value, Estimate(reason="too few samples").reason
+    (0.43, 'too few samples')
     """
 
     value: float = math.nan

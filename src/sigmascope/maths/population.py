@@ -77,6 +77,15 @@ class PopulationScore:
         reason: why there is no score; empty where there is one.
         dead: the share of channels whose output is constant up to rounding.
         gain: how much the output varies for the input: the root of the ratio of total variances.
+
+    >>> import torch
+    >>> import sigmascope as sg
+    >>> x = torch.randn(512, 4, generator=torch.Generator().manual_seed(0))
+    >>> moments = sg.Moments()
+    >>> moments.update(x, torch.relu(x))
+    >>> found = moments.score()
+    >>> found.low < found.score < found.high, found.n, found.dim, found.dead
+    (True, 512, 4, 0.0)
     """
 
     score: float

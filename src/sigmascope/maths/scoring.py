@@ -68,7 +68,7 @@ def _obstacle(moments: Moments) -> str:
         return "no samples yet"
     if n < enough:
         samples = "1 sample is" if n == 1 else f"{n} samples are"
-        return f"{samples} too few for {dim} channels: {enough} would do"
+        return f"{samples} too few for {dim} channel{'' if dim == 1 else 's'}: {enough} would do"
     needed = bytes_needed(dim)
     free = free_memory(moments._device()) if needed > LITTLE else None
     if free is not None and needed > free:

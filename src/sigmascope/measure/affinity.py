@@ -56,6 +56,11 @@ class Affinity(Generic[Value_co]):
             "paired" where rows were paired in their order; "none" where nothing was coupled; "no"
             if rounding prevents a proof, which no known input does.
         note: what was added to the covariances where eps is too small for float64; otherwise empty.
+
+    >>> import numpy as np
+    >>> x = np.random.default_rng(0).standard_normal((512, 8))
+    >>> affinity(x, np.zeros_like(x)).reason
+    'the output is constant up to rounding'
     """
 
     score: Value_co

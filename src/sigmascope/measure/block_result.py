@@ -66,6 +66,15 @@ class Block:
         procrustes, procrustes_increment: the linearity of y, and of y - x, with x where the map was
             fitted.
         influence: 1 - the mean cosine of x and y, on all tokens.
+
+    >>> import torch
+    >>> import sigmascope as sg
+    >>> _ = torch.manual_seed(0)
+    >>> layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    >>> network = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    >>> block = sg.blocks(network, torch.randn(64, 10, 8))["layers.1"]
+    >>> block.kind, block.width, block.site, block.fitted + block.held_out
+    ('TransformerEncoderLayer', 8, 'layers.1', 640)
     """
 
     path: str
@@ -110,6 +119,15 @@ class Blocks(Tabular):
         notes: what a reader should know.
         device: where the network ran.
         versions: of Python and the packages that the numbers may depend on.
+
+    >>> import torch
+    >>> import sigmascope as sg
+    >>> _ = torch.manual_seed(0)
+    >>> layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    >>> network = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    >>> found = sg.blocks(network, torch.randn(64, 10, 8))
+    >>> [block.name for block in found], found.values("stream").shape
+    (['layers.0', 'layers.1'], (2,))
     """
 
     name: str

@@ -33,7 +33,15 @@ KIND, VERSION, OLDEST = "signature", 2, 1
 
 @dataclass(frozen=True)
 class Skipped(CallSite):
-    """An activation call for which no score is defined, and why; for its role see `CallInput`."""
+    """An activation call for which no score is defined, and why; for its role see `CallInput`.
+
+    >>> import torch
+    >>> import sigmascope as sg
+    >>> network = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.GLU())
+    >>> [call] = sg.signature(network, torch.randn(64, 4)).coverage.skipped
+    >>> call.path, call.kind, call.reason.partition(", so")[0]
+    ('1', 'glu', 'input [64, 4] and output [64, 2] differ in shape')
+    """
 
     reason: str
     role: str = field(default="", metadata={"later": True})
@@ -51,6 +59,13 @@ class Coverage:
         skipped: calls for which no score is defined.
         never_called: activation modules of the network that never ran.
         notes: what else a reader should know.
+
+    >>> import torch
+    >>> import sigmascope as sg
+    >>> network = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.GLU())
+    >>> found = sg.signature(network, torch.randn(64, 4)).coverage
+    >>> found.seen, found.scored, found.failed, len(found.skipped)
+    (2, 1, 0, 1)
     """
 
     seen: int
@@ -91,6 +106,13 @@ class Signature:
         parameters: the number of parameters.
         device: where the network ran.
         versions: of Python and the packages that the scores may depend on.
+
+    >>> import torch
+    >>> import sigmascope as sg
+    >>> network = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Tanh())
+    >>> measured = sg.signature(network, torch.randn(64, 4), name="small")
+    >>> [site.name for site in measured], measured["2"].kind, measured.samples
+    (['1', '2'], 'tanh', 64)
     """
 
     name: str

@@ -25,6 +25,13 @@ class Scatter:
     Attributes:
         std: the standard deviation over the batches (divisor b - 1).
         low, high: the 95 % confidence interval of the mean over batches, by Student's t.
+
+    >>> import torch
+    >>> import sigmascope as sg
+    >>> x = torch.randn(256, 4, generator=torch.Generator().manual_seed(0))
+    >>> site = sg.signature(torch.nn.Sequential(torch.nn.ReLU()), x.split(64)).sites[0]
+    >>> site.scatter.low < site.score < site.scatter.high
+    True
     """
 
     std: float
@@ -46,6 +53,9 @@ class PairHistogram:
 
     Raises:
         InputError: the rows are not such a table.
+
+    >>> PairHistogram((-1.0, 1.0), (0.0, 1.0), ("3 0", "1 2")).counts
+    [[3, 0], [1, 2]]
     """
 
     x_range: tuple[float, float]
@@ -111,6 +121,14 @@ class Site(CallInput):
             score, as `gain`.
         gain: how much the output varies for the input: the root of the ratio of total variances.
         histogram: how often inputs and outputs occur together; with the population score.
+
+    >>> import torch
+    >>> import sigmascope as sg
+    >>> _ = torch.manual_seed(0)
+    >>> network = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+    >>> site = sg.signature(network, torch.randn(256, 4))["1"]
+    >>> site.kind, site.dim, site.n, site.low < site.population < site.high
+    ('relu', 4, 256, True)
     """
 
     score: float

@@ -50,9 +50,16 @@ def track(
         InputTypeError: a checkpoint that is not a path.
         FileFormatError: a file that is not the weights of the network.
 
-    >>> track({}, nn.Linear(2, 2), None)
-    Traceback (most recent call last):
-    sigmascope.errors.InputError: there are no checkpoints. Pass at least one file.
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import torch
+    >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU())
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for step in (0, 100):
+    ...         torch.save(model.state_dict(), Path(folder, f"step-{step}.pt"))
+    ...     found = track(Path(folder).glob("*.pt"), model, torch.randn(256, 4))
+    >>> found.steps, found.sites
+    ([0, 100], ['1'])
     """
     files = _by_step(checkpoints)
     network = deepcopy(model)

@@ -21,6 +21,22 @@ SLOPES = {
 }
 
 
+class TrainingWarning(UserWarning):
+    """A layer died, became affine or saturated, or no layer has a score.
+
+    >>> import warnings
+    >>> import torch
+    >>> import sigmascope as sg
+    >>> network = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.LeakyReLU(0.999))
+    >>> with sg.Monitor(network, torch.randn(256, 4), warn=True) as monitor:
+    ...     with warnings.catch_warnings(record=True) as told:
+    ...         warnings.simplefilter("always")
+    ...         _ = monitor.step(0)
+    >>> print(told[0].message)
+    step 0: 1 became affine: score 1.000
+    """
+
+
 @dataclass(frozen=True)
 class Thresholds:
     """From where on a site is worth a warning.
@@ -30,6 +46,17 @@ class Thresholds:
         affine: the score, if also the lower end of its interval is above.
         saturated: of bounded activations, how much the output varies for the input, as a share of
             what the steepest slope would pass on.
+
+    >>> import warnings
+    >>> import torch
+    >>> import sigmascope as sg
+    >>> network = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.LeakyReLU(0.8))
+    >>> monitor = sg.Monitor(network, torch.randn(256, 4), warn=sg.Thresholds(affine=0.8))
+    >>> with warnings.catch_warnings(), monitor:
+    ...     warnings.simplefilter("ignore", sg.TrainingWarning)
+    ...     _ = monitor.step(0)
+    >>> [event.what for event in monitor.track.events]
+    ['affine']
     """
 
     dead: float = 0.9
@@ -39,7 +66,19 @@ class Thresholds:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened to a site, and at which step it was first seen."""
+    """Something that happened to a site, and at which step it was first seen.
+
+    >>> import warnings
+    >>> import torch
+    >>> import sigmascope as sg
+    >>> network = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.LeakyReLU(0.999))
+    >>> monitor = sg.Monitor(network, torch.randn(256, 4), warn=True)
+    >>> with warnings.catch_warnings(), monitor:
+    ...     warnings.simplefilter("ignore", sg.TrainingWarning)
+    ...     _ = monitor.step(0)
+    >>> [(event.step, event.site, event.what) for event in monitor.track.events]
+    [(0, '1', 'affine')]
+    """
 
     step: int
     site: str

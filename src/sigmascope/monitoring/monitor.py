@@ -31,7 +31,7 @@ from sigmascope.monitoring.arguments import (
     checked_limits,
     checked_probe,
 )
-from sigmascope.monitoring.health import Event, Thresholds, events_of
+from sigmascope.monitoring.health import Event, Thresholds, TrainingWarning, events_of
 from sigmascope.monitoring.loggers import Reporter, loggers_from
 from sigmascope.monitoring.schedule import SharedSchedule
 from sigmascope.monitoring.track import Entry, Track, entry_of
@@ -43,10 +43,6 @@ FINISHED, STOPPED = "finished", "stopped by {}"  # how a track ends
 UNMEASURED = (
     "this was raised while a monitor measured its probe; pass batches that the network takes"
 )
-
-
-class TrainingWarning(UserWarning):
-    """A layer died, became affine or saturated, or no layer has a score."""
 
 
 class Monitor:

@@ -73,6 +73,14 @@ class Track:
             way, and of a training that was killed.
 
     A track prints as a summary; `track.scores` is a matrix of steps by sites.
+
+    >>> import torch
+    >>> import sigmascope as sg
+    >>> network = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU())
+    >>> with sg.Monitor(network, torch.randn(256, 4), every=10) as monitor:
+    ...     _ = [monitor.step(step) for step in range(21)]
+    >>> monitor.track.steps, monitor.track.sites, monitor.track.scores.shape
+    ([0, 10, 20], ['1'], (3, 1))
     """
 
     name: str

@@ -43,6 +43,10 @@ class Isolation:
     Attributes:
         time_limit: seconds that one network may take; None for any time. The start of the child,
             once, does not count.
+
+    >>> import torch
+    >>> import sigmascope as sg
+    >>> from sigmascope.runs import Isolation, Selection, measure_runs, request_for
     """
 
     time_limit: float | None = None

@@ -32,6 +32,18 @@ class Listing:
         request: what it belongs to.
         states: network -> "finished"; "failed" when it was last measured; "running" while a
             process measures it, or after one died; or "open". In the order of the request.
+
+    >>> import tempfile
+    >>> from sigmascope.runs import Selection, list_runs, measure_runs, request_for
+    >>> names = ["sigmascope/resnet20", "sigmascope/resnet21"]
+    >>> request = request_for(names, Selection("embedded", limit=64))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = list(measure_runs(request, folder))
+    ...     listing = list_runs(folder)
+    >>> listing.names("finished")
+    ['sigmascope/resnet20']
+    >>> listing.counts()
+    {'finished': 1, 'failed': 1, 'running': 0, 'open': 0}
     """
 
     folder: Path
@@ -54,6 +66,14 @@ def list_runs(folder: Location) -> Listing:
     Raises:
         InputError: it is not a directory of runs.
         FileFormatError: its manifest is corrupt or newer than this version.
+
+    >>> import tempfile
+    >>> from sigmascope.runs import Selection, measure_runs, request_for
+    >>> request = request_for(["sigmascope/resnet20"], Selection("embedded", limit=64))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = list(measure_runs(request, folder))
+    ...     list_runs(folder).states
+    {'sigmascope/resnet20': 'finished'}
     """
     path = Path(folder)
     manifest = read_manifest(path)

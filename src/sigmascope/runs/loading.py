@@ -34,6 +34,17 @@ class Run:
         path: its file.
         facts: the facts stored beside it, if any.
         data: the name of its data, if a manifest says it.
+
+    >>> import tempfile
+    >>> import torch
+    >>> import sigmascope as sg
+    >>> network = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+    >>> measured = sg.signature(network, torch.randn(64, 4), name="small")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = measured.save(f"{folder}/small.json")
+    ...     [run] = sg.runs.read_runs([path]).runs
+    >>> run.signature.name, run.path == path, run.facts
+    ('small', True, None)
     """
 
     signature: Signature
@@ -52,6 +63,17 @@ class Runs:
         missing: network -> why a directory lacks it.
         failures: network -> its failure, with log and command, of those that failed.
         tracks: file -> the track in it, if those were asked for.
+
+    >>> import tempfile
+    >>> import torch
+    >>> import sigmascope as sg
+    >>> network = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+    >>> measured = sg.signature(network, torch.randn(64, 4), name="small")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = measured.save(f"{folder}/small.json")
+    ...     found = sg.runs.read_runs([folder])
+    >>> [one.name for one in found.signatures], found.notes, found.missing
+    (['small'], (), {})
     """
 
     runs: tuple[Run, ...]
@@ -67,7 +89,19 @@ class Runs:
 
 
 def load_runs(paths: Sequence[Location], *, only: Sequence[str] = ()) -> list[Signature]:
-    """Return the signatures that `read_runs` finds, and warn about what is ignored."""
+    """Return the signatures that `read_runs` finds, and warn about what is ignored.
+
+    >>> import tempfile
+    >>> import torch
+    >>> import sigmascope as sg
+    >>> network = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+    >>> measured = sg.signature(network, torch.randn(64, 4), name="small")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = measured.save(f"{folder}/small.json")
+    ...     [again] = load_runs([path])
+    >>> again.name
+    'small'
+    """
     found = read_runs(paths, only=only)
     for note in found.notes:
         warnings.warn(note, UserWarning, stacklevel=2)
@@ -90,6 +124,17 @@ def read_runs(paths: Sequence[Location], *, tracks: bool = False, only: Sequence
         FileNotFoundError: no such file or directory.
         FileFormatError: a signature, a manifest or facts are corrupt or newer than this version.
         InputError: there is no signature, nor a track where those are read.
+
+    >>> import tempfile
+    >>> import torch
+    >>> import sigmascope as sg
+    >>> network = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+    >>> measured = sg.signature(network, torch.randn(64, 4), name="small")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = measured.save(f"{folder}/small.json")
+    ...     found = read_runs([folder], only=["sm*"])
+    >>> [one.name for one in found.signatures]
+    ['small']
     """
     if isinstance(paths, (str, os.PathLike)):
         raise InputTypeError("paths is a single path. Pass a list of files and directories.")

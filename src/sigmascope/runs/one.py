@@ -29,6 +29,14 @@ def measure_one(
         InputError: there is no manifest; the network is not in it.
         ResumeError: a file that the network is read from has changed.
         OptionError: a device that cannot be used.
+
+    >>> import tempfile
+    >>> from sigmascope.runs import Selection, measure_runs, request_for
+    >>> request = request_for(["sigmascope/resnet20"], Selection("embedded", limit=64))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = list(measure_runs(request, folder, skip=request.names))
+    ...     [measure_one(folder, name).state for name in request.names * 2]
+    ['measured', 'kept']
     """
     return network_in(folder, name, checked_device(device), resume=resume).outcome()
 
@@ -52,6 +60,14 @@ def outcome_in(folder: Location, name: str) -> Outcome | None:
     Raises:
         FileFormatError: a file is corrupt.
         ResumeError: a file belongs to another network or request.
+
+    >>> import tempfile
+    >>> from sigmascope.runs import Selection, measure_runs, request_for
+    >>> request = request_for(["sigmascope/resnet20"], Selection("embedded", limit=64))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = list(measure_runs(request, folder))
+    ...     outcome_in(folder, "sigmascope/resnet20").state
+    'kept'
     """
     files = files_of(Path(folder), name)
     if files.failure and files.failure.exists():

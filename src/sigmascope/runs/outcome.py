@@ -29,6 +29,12 @@ class Facts:
         parameters: the number of parameters.
         flops, depth: for one example input; None if the network does not run on it.
         weights: where they come from.
+
+    >>> from sigmascope.runs import Selection, measure_runs, request_for
+    >>> request = request_for(["sigmascope/resnet20"], Selection("embedded", limit=64))
+    >>> [outcome] = measure_runs(request)
+    >>> outcome.facts.parameters, outcome.facts.accuracy
+    (269722, 92.06)
     """
 
     name: str
@@ -49,6 +55,12 @@ class Failure:
         message: its text, on one line.
         traceback: where it was raised; of a process that died, what it printed last.
         command: measures the network alone, to try it; "" if there is no such command.
+
+    >>> from sigmascope.runs import Selection, measure_runs, request_for
+    >>> request = request_for(["sigmascope/resnet21"], Selection("embedded", limit=64))
+    >>> [outcome] = measure_runs(request)
+    >>> outcome.failure.error, outcome.failure.message.split(".")[0]
+    ('OptionError', 'sigmascope/resnet21 is not in the catalog')
     """
 
     name: str
@@ -75,6 +87,12 @@ class Outcome:
         path: the file of the signature, if there is one.
         failure: why there is no signature.
         seconds: the time it took.
+
+    >>> from sigmascope.runs import Selection, measure_runs, request_for
+    >>> request = request_for(["sigmascope/resnet20"], Selection("embedded", limit=64))
+    >>> [outcome] = measure_runs(request)
+    >>> outcome.state, len(outcome.signature.sites), outcome.facts.depth, outcome.path
+    ('measured', 19, 19, None)
     """
 
     name: str

@@ -20,7 +20,13 @@ GIVEN = "given"  # the weights of networks that a program has handed over
 
 @dataclass(frozen=True)
 class Selection:
-    """Which data to use; see `sigmascope.catalog.data`."""
+    """Which data to use; see `sigmascope.catalog.data`.
+
+    >>> from sigmascope.runs import measure_runs, request_for
+    >>> request = request_for(["sigmascope/resnet20"], Selection("embedded", limit=64))
+    >>> [outcome.signature.samples for outcome in measure_runs(request)]
+    [64]
+    """
 
     name: str
     root: str | None = None
@@ -40,6 +46,11 @@ class Request:
         data: what the networks run on.
         options: how they are measured; the seed is also that of the data and of random weights.
         files: path -> digest, for the files that networks and weights are read from.
+
+    >>> from sigmascope.runs import Selection, request_for
+    >>> request = request_for(["sigmascope/resnet20"], Selection("embedded"), options={"seed": 1})
+    >>> request.names, request.data.name, request.options.seed
+    (('sigmascope/resnet20',), 'embedded', 1)
     """
 
     names: tuple[str, ...]
@@ -89,6 +100,9 @@ def request_for(
 
     Raises:
         OptionError, InputError, InputTypeError: naming what is wrong.
+
+    >>> request_for(["sigmascope/resnet20"], Selection("embedded", limit=64)).data.limit
+    64
     """
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
         raise InputTypeError("names must be a list of names, such as ['torchvision/resnet50'].")

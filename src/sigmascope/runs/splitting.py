@@ -161,6 +161,13 @@ def measure_split(
     Raises:
         ResumeError: the directory belongs to another request.
         OptionError, InputError: data that cannot be used; a directory that holds other things.
+
+    >>> from sigmascope.runs import Selection, request_for
+    >>> data = Selection("embedded", limit=64, batch_size=32)
+    >>> request = request_for(["sigmascope/resnet20"], data)
+    >>> [outcome] = measure_split(request, parts=2)
+    >>> outcome.state, outcome.signature.samples
+    ('measured', 64)
     """
     check_whole("parts", parts, 1)
     source = _source(request)  # data that cannot be opened would fail every task

@@ -127,6 +127,14 @@ def survey_outcomes(
 
     The outcomes have no signatures: those are in the files that they name. What the directory
     already has comes first.
+
+    >>> import tempfile
+    >>> from sigmascope.runs import Selection, measure_runs, request_for
+    >>> request = request_for(["sigmascope/resnet20"], Selection("embedded", limit=64))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = list(measure_runs(request, folder))
+    ...     [one.state for one in survey_outcomes(request, folder, executor="local:2")]
+    ['kept']
     """
     chosen = options_from(How, how)
     for name in chosen.skip:

@@ -24,6 +24,17 @@ class Tally:
         total: the networks of this survey.
         folder: whose marks say how many are running, on whatever machine.
         clock: of seconds that only grow.
+
+    >>> import tempfile
+    >>> from sigmascope.runs import Selection, measure_runs, request_for
+    >>> names = ["sigmascope/resnet20", "sigmascope/resnet21"]
+    >>> request = request_for(names, Selection("embedded", limit=64))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tally = Tally(2, Path(folder))
+    ...     for outcome in measure_runs(request, folder):
+    ...         tally.count(outcome)
+    ...     tally.done, tally.failed, tally.running
+    (1, 1, 0)
     """
 
     total: int

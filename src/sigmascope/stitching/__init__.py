@@ -17,7 +17,8 @@ from sigmascope.stitching.layer import Stitch
 from sigmascope.stitching.result import CrossValidation, StitchResult
 from sigmascope.stitching.settings import PRESETS, Settings, StitchOptions, settings_for
 from sigmascope.stitching.setup import Task
-from sigmascope.stitching.stitcher import ALPHAS, Stitcher, cross_validate, stitch, stitch_many
+from sigmascope.stitching.stitcher import ALPHAS, Stitcher
+from sigmascope.stitching.stitching import cross_validate, stitch, stitch_many
 from sigmascope.stitching.tracing import CutSite, cut_sites
 from sigmascope.training.data import StitchData, read_data
 

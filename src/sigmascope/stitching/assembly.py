@@ -50,7 +50,17 @@ class Joint:
 
 
 class StitchedNetwork(nn.Module):
-    """The front of one network, a stitch, and the back of another."""
+    """The front of one network, a stitch, and the back of another.
+
+    >>> import torch
+    >>> import sigmascope as sg
+    >>> net = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+    >>> x = torch.randn(64, 2)
+    >>> samples = x, torch.arange(64) % 2
+    >>> found = sg.stitch(net, net, (samples, samples), site="1", family="identity")
+    >>> torch.allclose(found.network(net, net, x)(x), net(x), atol=1e-6)
+    True
+    """
 
     def __init__(self, front: nn.Module, stitch: nn.Module, back: nn.Module) -> None:
         super().__init__()

@@ -263,7 +263,12 @@ FAMILIES: dict[str, Family] = {
     ),
     "fixed": Family(_identity, _weight, is_trained=False),
 }
-"""Name -> row; the names are `choices.Family`."""
+"""Name -> row; the names are `choices.Family`.
+
+>>> from sigmascope import stitching
+>>> [name for name, family in stitching.FAMILIES.items() if not family.is_trained]
+['identity', 'least-squares', 'permutation', 'fixed']
+"""
 
 
 def sparsity(matrix: Tensor, threshold: float = SPARSE) -> float:

@@ -57,6 +57,14 @@ class StitchResult(Preformatted):
         adapted_accuracies: of the front and the back after the pass that gave the batch norms of
             the stitched network new statistics; as they are if there was none. Empty in files of
             earlier versions.
+
+    >>> import torch
+    >>> import sigmascope as sg
+    >>> net = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+    >>> samples = torch.randn(64, 2), torch.arange(64) % 2
+    >>> found = sg.stitch(net, net, (samples, samples), site="1", family="identity")
+    >>> found.penalty, found.family, found.channels, found.matrix.shape
+    (0.0, 'identity', 4, torch.Size([4, 4]))
     """
 
     networks: tuple[str, str]
@@ -256,6 +264,15 @@ class CrossValidation(Preformatted):
     """Relu-group stitches that differ in α; see `Stitcher.cross_validate`.
 
     `results` has one stitch per α, all trained on the same part of the training data.
+
+    >>> import torch
+    >>> from sigmascope import stitching
+    >>> net = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+    >>> samples = torch.randn(64, 2), torch.arange(64) % 2
+    >>> options = {"site": "1", "alphas": (0.1, 1.0), "preset": "fast", "epochs": 1}
+    >>> found = stitching.cross_validate(net, net, (samples, samples), **options)
+    >>> found.alphas, found.alpha in found.alphas, found.chosen.family
+    ((0.1, 1.0), True, 'relu-group')
     """
 
     alphas: tuple[float, ...]

@@ -24,7 +24,16 @@ from sigmascope.training.evaluation import check_training
 
 
 class StitchOptions(TypedDict, total=False):
-    """Keywords that change the settings of a preset; `Settings` explains them."""
+    """Keywords that change the settings of a preset; `Settings` explains them.
+
+    >>> import torch
+    >>> import sigmascope as sg
+    >>> net = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+    >>> samples = torch.randn(64, 2), torch.arange(64) % 2
+    >>> options: sg.stitching.StitchOptions = {"epochs": 2, "rate": 0.01}
+    >>> sg.stitch(net, net, (samples, samples), site="1", **options).settings.epochs
+    2
+    """
 
     optimizer: Optimizer
     rate: float
@@ -108,6 +117,15 @@ class Settings:
             matches normalized channels of the two networks on the training data, with ratios of
             norms as scales, or "given", at an element such as `symmetry.align` finds. These two
             have no head start, and are themselves candidates for the best epoch, as number 0.
+
+    >>> import torch
+    >>> import sigmascope as sg
+    >>> net = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+    >>> samples = torch.randn(64, 2), torch.arange(64) % 2
+    >>> mine = sg.stitching.Settings(optimizer="adam", epochs=2, head_start=0)
+    >>> found = sg.stitch(net, net, (samples, samples), site="1", family="full", preset=mine)
+    >>> found.settings.optimizer, len(found.history)
+    ('adam', 2)
     """
 
     optimizer: str = "sgd"
@@ -209,7 +227,12 @@ PRESETS = {
         },
     ),
 }
-"""Name -> how stitches are trained; the names are `choices.Preset`."""
+"""Name -> how stitches are trained; the names are `choices.Preset`.
+
+>>> from sigmascope import stitching
+>>> {name: preset.settings.epochs for name, preset in stitching.PRESETS.items()}
+{'paper': 20, 'as-run': 20, 'fast': 10}
+"""
 
 
 def settings_for(preset: str | Settings, family: str, changes: Mapping[str, Any]) -> Settings:

@@ -42,6 +42,9 @@ class Task:
         changes: settings that differ from the preset; only settings that the family reads.
         element: for the family "fixed", or to begin with if start="given": a group element or
             matrix (c, c).
+
+    >>> Task("low-rank", {"rank": 2, "epochs": 5}).changes
+    {'rank': 2, 'epochs': 5}
     """
 
     family: str

@@ -1,4 +1,4 @@
-"""Stitching two networks: one stitch, several on the same batches, or several to choose α from."""
+"""Two networks and data: one stitch, several on the same batches, or several to choose α from."""
 
 from __future__ import annotations
 
@@ -30,8 +30,13 @@ from sigmascope.symmetry.monomial import Monomial
 from sigmascope.training.data import as_data
 from sigmascope.training.evaluation import accuracy
 
-ALPHAS = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
-"""The weights α that `cross_validate` tries by default."""
+ALPHAS: tuple[float, ...] = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
+"""The weights α that `cross_validate` tries by default.
+
+>>> from sigmascope import stitching
+>>> stitching.ALPHAS
+(0.001, 0.01, 0.1, 1.0, 10.0)
+"""
 
 
 class StitcherOptions(TypedDict, total=False):
@@ -43,12 +48,6 @@ class StitcherOptions(TypedDict, total=False):
     progress: bool
     at: str
     data: Any
-
-
-class StitchKeywords(StitcherOptions, StitchOptions, total=False):
-    """Further keywords of `stitch`: those of `Stitcher`, of `Stitcher.fit`, and of `Settings`."""
-
-    checkpoint: str | Path | None
 
 
 @dataclass(frozen=True)
@@ -91,6 +90,13 @@ class Stitcher:
     Raises:
         OptionError: no site or batches, or an unknown option.
         InputError, InputTypeError: invalid data.
+
+    >>> _ = torch.manual_seed(0)
+    >>> net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 2))
+    >>> samples = torch.randn(64, 2), torch.arange(64) % 2
+    >>> stitcher = Stitcher(net, net, (samples, samples), site="1", preset="fast")
+    >>> [stitcher.fit(family, epochs=1).family for family in ("full", "relu-group")]
+    ['full', 'relu-group']
     """
 
     def __init__(
@@ -234,94 +240,3 @@ class Stitcher:
                 loop.epoch(advance)
                 if path is not None:
                     save_checkpoint(path, loop, identity)
-
-
-def stitch(
-    front: nn.Module,
-    back: nn.Module,
-    batches: Any = None,
-    *,
-    site: str | None = None,
-    family: Family = "relu-group",
-    preset: Preset | Settings = "paper",
-    element: Monomial | Array | None = None,
-    seed: int | torch.Generator = 0,
-    **options: Unpack[StitchKeywords],
-) -> StitchResult:
-    """Return the front of one network stitched to the back of another, and the accuracy it costs.
-
-    Only the stitch is trained, a matrix on the channels of one site (Godfrey et al., NeurIPS 2022,
-    arXiv:2205.14258). `Stitcher` has the same for several stitches.
-
-    Args:
-        front: see `Stitcher`, as for all arguments that are not explained here.
-        back: see `Stitcher`.
-        batches: see `Stitcher`.
-        site: see `Stitcher`.
-        family: what the stitch may be: any matrix ("full"), one of low rank ("low-rank", rank=), a
-            sparse one ("lasso", strength=), an element of the group of ReLU through the Birkhoff
-            polytope ("relu-group", alpha=) or SoftSort ("softsort"). Or not trained: the identity
-            ("identity"), the matrix closest to the features of the back ("least-squares"), the best
-            permutation with ratios of norms ("permutation"), a given one ("fixed", element=).
-        preset: see `Stitcher`.
-        element: for the family "fixed", or to begin with if start="given": a group element or
-            scaled permutation (c, c), from the channels of the front to those of the back.
-        seed: see `Stitcher`.
-        **options: those of `Stitcher` (style, cache_front, names, progress); `checkpoint`, a file
-            from which an interrupted run continues, on the same kind of device, to the same result;
-            and any of `Settings` that the family reads, such as epochs=5, batch=256,
-            select_on="test".
-
-    Raises:
-        NetworkError: a network that cannot be traced, or two that differ in structure.
-        OptionError: an unknown site, family, preset or setting, or a setting that the family does
-            not read.
-        InputError, InputTypeError: data or shapes that do not fit.
-        ResumeError: the checkpoint belongs to another run, or is open in one.
-
-    >>> _ = torch.manual_seed(0)
-    >>> net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 2))
-    >>> x = torch.randn(64, 2)
-    >>> samples = (x, (x[:, 0] > 0).long())
-    >>> stitch(net, net, (samples, samples), site="1", family="identity").penalty
-    0.0
-    """
-    given: dict[str, Any] = dict(options)
-    held = {name: given.pop(name) for name in StitcherOptions.__annotations__ if name in given}
-    stitcher = Stitcher(front, back, batches, site=site, preset=preset, seed=seed, **held)
-    return stitcher.fit(family, element=element, **given)
-
-
-def stitch_many(
-    front: nn.Module,
-    back: nn.Module,
-    tasks: Sequence[Task],
-    batches: Any = None,
-    *,
-    site: str | None = None,
-    preset: Preset | Settings = "paper",
-    seed: int | torch.Generator = 0,
-    checkpoint: str | Path | None = None,
-    **options: Unpack[StitcherOptions],
-) -> list[StitchResult]:
-    """Return `Stitcher(...).fit_many(tasks, ...)`; see there and `stitch`."""
-    stitcher = Stitcher(front, back, batches, site=site, preset=preset, seed=seed, **options)
-    return stitcher.fit_many(tasks, checkpoint=checkpoint)
-
-
-def cross_validate(
-    front: nn.Module,
-    back: nn.Module,
-    batches: Any = None,
-    *,
-    site: str | None = None,
-    alphas: Iterable[float] = ALPHAS,
-    preset: Preset | Settings = "paper",
-    seed: int | torch.Generator = 0,
-    **options: Unpack[StitchKeywords],
-) -> CrossValidation:
-    """Return `Stitcher(...).cross_validate(alphas, ...)`; see there and `stitch`."""
-    given: dict[str, Any] = dict(options)
-    held = {name: given.pop(name) for name in StitcherOptions.__annotations__ if name in given}
-    stitcher = Stitcher(front, back, batches, site=site, preset=preset, seed=seed, **held)
-    return stitcher.cross_validate(alphas, **given)

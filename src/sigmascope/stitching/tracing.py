@@ -41,6 +41,13 @@ class CutSite:
         kind: of the activation; empty for another module.
         inner: whether other values bypass it, as the shortcut of a residual block does; these stay
             what the front computed, which no stitch can change.
+
+    >>> from torch import nn
+    >>> from sigmascope import stitching
+    >>> network = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
+    >>> [site] = stitching.cut_sites(network)
+    >>> site.name, site.kind, site.inner
+    ('1', 'relu', False)
     """
 
     name: str

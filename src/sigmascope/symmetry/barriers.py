@@ -53,6 +53,15 @@ class Barrier(Tabular):
         correction: "batch norm" or "repair".
         samples: number of inputs.
         alignment: by which the second network was aligned.
+
+    >>> import torch
+    >>> from sigmascope import symmetry
+    >>> _ = torch.manual_seed(0)
+    >>> a = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 2)).double()
+    >>> x = torch.randn(64, 2).double()
+    >>> line = symmetry.barrier(a, symmetry.move(a, seed=0), (x, (x[:, 0] > 0).long()), points=3)
+    >>> abs(line.height("aligned")) < 1e-9
+    True
     """
 
     networks: tuple[str, str]

@@ -54,7 +54,14 @@ class Space:
 
 
 class Spaces(tuple[Space, ...]):
-    """The spaces of a network, in order of execution. Prints itself as a table."""
+    """The spaces of a network, in order of execution. Prints itself as a table.
+
+    >>> from torch import nn
+    >>> from sigmascope import symmetry
+    >>> found = symmetry.spaces(nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1)))
+    >>> [(space.name, space.width) for space in found]
+    [('0', 3), ('2', 1)]
+    """
 
     def __repr__(self) -> str:
         if not self:

@@ -29,6 +29,14 @@ class Equivalence(Preformatted):
         absolute_error: the largest difference.
         scale: the largest absolute output of the first network.
         tolerance: the relative error that rounding explains, by the dtype of the outputs.
+
+    >>> import torch
+    >>> from sigmascope import symmetry
+    >>> network = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+    >>> moved = symmetry.move(network, seed=0)
+    >>> found = symmetry.check_equivalence(network, moved, torch.randn(64, 2))
+    >>> found.holds, found.relative_error < found.tolerance
+    (True, True)
     """
 
     relative_error: float

@@ -49,6 +49,13 @@ class Group:
             all of GL_n.
         image: the map of one scale, φ(λ).
         parameters: of the activation, names and values.
+
+    >>> import torch
+    >>> from sigmascope import symmetry
+    >>> tanh = symmetry.group("tanh")
+    >>> A = tanh.sample(3, seed=0)
+    >>> tanh.contains(A), tanh.contains(2 * A), tanh.contains(-A)
+    (True, False, True)
     """
 
     name: str

@@ -53,6 +53,15 @@ class LayerSimilarity(Tabular):
         pairs: "all", or "diagonal" if only layers at the same place were compared.
         samples: number of inputs.
         missing: what has no similarity, and why.
+
+    >>> import torch
+    >>> from torch import nn
+    >>> from sigmascope import symmetry
+    >>> _ = torch.manual_seed(0)
+    >>> a = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU())
+    >>> found = symmetry.compare(a, symmetry.move(a, seed=0), torch.randn(256, 4))
+    >>> found.rows, found.similarity.diagonal().round(3).tolist()
+    (('1', '3'), [1.0, 1.0])
     """
 
     measure: str

@@ -119,6 +119,11 @@ class InferredScalars:
             these.
         admitted: the scales λ that passed.
         images: their φ(λ).
+
+    >>> import torch
+    >>> from sigmascope import symmetry
+    >>> symmetry.infer_scalars(torch.relu).kind, symmetry.infer_scalars(torch.sigmoid).kind
+    ('positive', 'one')
     """
 
     kind: str

@@ -62,6 +62,13 @@ class CrossGram:
         x_squares, y_squares: (c1,) and (c2,), float64, the squared norms of the channels.
         samples: number of samples so far.
         identical: whether x and y have been equal, number by number, so far.
+
+    >>> import torch
+    >>> gram = CrossGram()
+    >>> for x in torch.ones(3, 10, 2, 1, 1):
+    ...     gram.add(x, 2 * x)
+    >>> gram.samples, gram.gram.tolist(), gram.x_squares.tolist()
+    (30, [[60.0, 60.0], [60.0, 60.0]], [30.0, 30.0])
     """
 
     def __init__(self, *, dtype: choices.Precision = "float64") -> None:

@@ -106,7 +106,15 @@ class RunOptions(_Checked):
 
 @dataclass(frozen=True)
 class ProcrustesOptions(AlignmentOptions, RunOptions):
-    """All options of `compare` with measure="procrustes"."""
+    """All options of `compare` with measure="procrustes".
+
+    >>> import torch
+    >>> from sigmascope import symmetry
+    >>> a = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU())
+    >>> found = symmetry.compare(a, a, torch.randn(64, 4), normalizer="live")
+    >>> found.settings["normalizer"], ProcrustesOptions().normalizer
+    ('live', 'authors')
+    """
 
     dtype: choices.Precision = "float32"
 
@@ -117,7 +125,15 @@ class ProcrustesOptions(AlignmentOptions, RunOptions):
 
 @dataclass(frozen=True)
 class CkaOptions(KernelOptions, RunOptions):
-    """All options of `compare` with measure="cka"."""
+    """All options of `compare` with measure="cka".
+
+    >>> import torch
+    >>> from sigmascope import symmetry
+    >>> a = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU())
+    >>> found = symmetry.compare(a, a, torch.randn(64, 4), measure="cka", kernel="median")
+    >>> found.settings["kernel"], CkaOptions().kernel
+    ('median', 'max')
+    """
 
     kernel: choices.Kernel = "max"
     dtype: choices.Precision = "float32"

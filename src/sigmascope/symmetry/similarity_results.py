@@ -64,6 +64,13 @@ class ProcrustesSimilarity(FeatureSimilarity):
         alignment: (c, c), the permutation or orthogonal matrix that takes the normalized channels
             of x nearest to those of y; it acts on columns. The narrower side is padded with zero
             channels. None where there is no similarity.
+
+    >>> import numpy as np
+    >>> from sigmascope import symmetry
+    >>> x = np.random.default_rng(0).standard_normal((60, 3))
+    >>> found = symmetry.procrustes(x, x[:, [2, 0, 1]])
+    >>> found.permutation.tolist(), round(found.similarity, 6)
+    ([1, 2, 0], 1.0)
     """
 
     title: ClassVar[str] = "Procrustes"
@@ -92,6 +99,13 @@ class CkaSimilarity(FeatureSimilarity):
         normalize: "channels" or "none"; the orthogonal group is invariant only with "none".
         centered: whether the mean of each channel was subtracted.
         hsic: unbiased, of (x, y), (x, x) and (y, y).
+
+    >>> import numpy as np
+    >>> from sigmascope import symmetry
+    >>> x = np.random.default_rng(0).standard_normal((60, 6))
+    >>> found = symmetry.cka(x, x[:, ::-1])
+    >>> found.kernel, found.samples, found.live, round(found.similarity, 6)
+    ('max', 60, (6, 6), 1.0)
     """
 
     title: ClassVar[str] = "CKA"

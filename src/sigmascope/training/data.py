@@ -57,6 +57,12 @@ class StitchData:
     Raises:
         InputError: shapes that do not fit together, or no samples.
         InputTypeError: not tensors.
+
+    >>> import torch
+    >>> images = torch.zeros(8, 3, 4, 4), torch.arange(8) % 2
+    >>> data = StitchData(images, images, prepare=lambda x: x / 255, augment="flip-shift")
+    >>> data.augment, len(data.train[0])
+    ('flip-shift', 8)
     """
 
     train: Samples

@@ -27,6 +27,9 @@ class Resources:
             stops a task from using all of its GPU.
         memory: bytes; None for what the engine gives.
         time_limit: seconds; Slurm jobs ask for it. None for no limit, or a day of Slurm.
+
+    >>> Resources(cpus=2, gpus=0.5, memory=4 * 2**30).threads
+    2
     """
 
     cpus: float = 1.0

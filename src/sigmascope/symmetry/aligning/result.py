@@ -59,6 +59,15 @@ class Alignment(Tabular):
         controls: the same for the second network with the entries of each tensor shuffled, which
             is what aligning gains from noise.
         equivalence: whether the moved network computes the same function, measured.
+
+    >>> import torch
+    >>> from torch import nn
+    >>> from sigmascope import symmetry
+    >>> _ = torch.manual_seed(0)
+    >>> a = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 2)).double()
+    >>> found = symmetry.align(a, symmetry.move(a, seed=0))
+    >>> found.by, round(found.overall, 6), found.equivalence.holds
+    ('weights', 1.0, True)
     """
 
     networks: tuple[str, str]

@@ -22,6 +22,13 @@ class UnmovableError(SigmascopeError, ValueError):
     """A network computes something that does not commute with its symmetries, or has no rule.
 
     Not a TypeError: Python's operators would take that for an operand that they do not support.
+
+    >>> import torch
+    >>> from sigmascope import symmetry
+    >>> network = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.LSTM(4, 3))
+    >>> symmetry.move(network, seed=0)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    sigmascope.symmetry.wiring.network.UnmovableError: 1: lstm cannot be moved...
     """
 
 
