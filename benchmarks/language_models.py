@@ -1,11 +1,14 @@
 """Language models that others have trained: the time of measuring them, beside the plain pass.
 
-    python benchmarks/language_models.py [cuda]
+    python benchmarks/language_models.py [cpu | cuda] [NAME ...]
+    python benchmarks/language_models.py fetch
 
 SmolLM2-135M, TinyStories-15M and MiniLM-L6 on 128 sequences of 128 tokens of documentation, as
 items `language-…` of `sigmascope reproduce` measure them: population scores of the activations, and
 of the gated units, on all tokens of the first 32 sequences; then `sigmascope.blocks` on all, which
-takes these scores. Fetches the models by name and sha256, 290 MB, once.
+takes these scores. Fetches the models by name and sha256, 290 MB, once; `fetch` does nothing else,
+for a machine without network: see `benchmarks/README.md`. With NAMEs only these models are
+measured.
 
 Processor time is shown beside the clock, since it depends less on what else the machine does.
 """
@@ -25,8 +28,10 @@ from setting import describe, progress
 import sigmascope as sg
 from sigmascope.measure.result import Signature
 from sigmascope_papers.language.measuring import BATCH, CAST, SCORED, data_of
-from sigmascope_papers.language.models import LanguageModel, language_model
+from sigmascope_papers.language.models import PACKAGES, LanguageModel, language_model
+from sigmascope_papers.language.packages import FLASK
 from sigmascope_papers.language.texts import Batch, batches
+from sigmascope_papers.real.packages import unpacked
 
 MEASURED = {  # measurement of the items -> what the table calls it
     "SmolLM2-135M on documentation": "SmolLM2-135M",
@@ -42,6 +47,13 @@ class Cost:
     clock: float
     processor: float
     measured: str
+
+
+def told(found: Signature) -> str:
+    """Say how many activations have a population score, and why others have none."""
+    missing = [site for site in found.sites if not math.isfinite(site.population)]
+    count = f"{len(found) - len(missing)} of {len(found)} activations"
+    return "; ".join([count, *(f"{one.name}: {one.population_reason}" for one in missing)])
 
 
 def steps(model: LanguageModel, data: list[Batch]) -> dict[str, Callable[[], str]]:
@@ -63,8 +75,7 @@ def steps(model: LanguageModel, data: list[Batch]) -> dict[str, Callable[[], str
     def population(gates: str) -> str:
         nonlocal scored
         scored = sg.signature(network, data[:SCORED], gates=gates, **all_tokens)  # type: ignore[arg-type]
-        scores = scored.scores_by("population")
-        return f"{sum(map(math.isfinite, scores))} of {len(scores)} activations"
+        return told(scored)
 
     def linear() -> str:
         found = sg.blocks(network, data, blocks=model.blocks, signature=scored, **common)
@@ -80,15 +91,25 @@ def steps(model: LanguageModel, data: list[Batch]) -> dict[str, Callable[[], str
 
 def cost(step: Callable[[], str], device: str) -> Cost:
     """Return what a step costs."""
+    wait: Callable[[], object] = torch.cuda.synchronize if device == "cuda" else lambda: None
+    wait()
     clock, processor = time.perf_counter(), time.process_time()
     measured = step()
-    if device == "cuda":
-        torch.cuda.synchronize()
+    wait()
     return Cost(time.perf_counter() - clock, time.process_time() - processor, measured)
 
 
-def main(device: str = "cpu") -> str:
+def fetch() -> str:
+    """Fetch the models and the text, and say where they are."""
+    return "\n".join(str(unpacked(one)) for one in (*PACKAGES.values(), FLASK))
+
+
+def main(device: str = "cpu", *names: str) -> str:
     """Return a table in Markdown."""
+    if device == "fetch":
+        return fetch()
+    if unknown := {*names} - {*MEASURED.values()}:
+        raise SystemExit(f"no model {', '.join(unknown)}; there are {', '.join(MEASURED.values())}")
     lines = [
         "# Measuring language models that others have trained",
         f"\n{describe(device)}\n",
@@ -98,6 +119,8 @@ def main(device: str = "cpu") -> str:
         "|---|---|---|--:|--:|",
     ]
     for name, title in MEASURED.items():
+        if names and title not in names:
+            continue
         model = language_model(CAST[name][0])
         numbers = data_of(name)
         model.network.to(device)

@@ -164,11 +164,11 @@ def test_figure_18_measures_both_distances() -> None:
     found = fig18.ITEM.measure(Shelf(OWN))
     assert len(found.names) == 9
     for place in range(9):
-        assert found.distances["Euclidean"]["random"][place] == pytest.approx(
+        assert found.distances["Euclidean"]["noise"][place] == pytest.approx(
             0.1 * math.sqrt(5 + place)
         )
         assert (
-            found.distances["DTW"]["random"][place] <= found.distances["Euclidean"]["random"][place]
+            found.distances["DTW"]["noise"][place] <= found.distances["Euclidean"]["noise"][place]
         )
     assert set(verdicts(fig18.ITEM.judge(found)).values()) == {HOLDS, UNTESTED}
     assert [check.claim for check in fig18.ITEM.judge(found) if check.verdict == UNTESTED] == [
@@ -182,7 +182,7 @@ def test_figure_18_can_fail() -> None:
     assert rules["mnist deviates less than noise, DTW"] == FAILS
     assert rules["fashion-mnist deviates less than noise, DTW"] == HOLDS
     distances = found.distances["DTW"] | {
-        "fashion-mnist": np.where(np.arange(9) < 3, 1.01, 0.1) * found.distances["DTW"]["random"]
+        "fashion-mnist": np.where(np.arange(9) < 3, 1.01, 0.1) * found.distances["DTW"]["noise"]
     }
     mixed = replace(found, distances={"DTW": distances})  # lower in six networks of nine
     assert (
@@ -232,6 +232,9 @@ def test_figure_18_draws_every_distance() -> None:
     ]
     np.testing.assert_array_equal(own, found.distances["DTW"]["mnist"])
     assert len(drawn.table) == 2 * 4 * 9
+    legend = [text.get_text() for text in drawn.figure.legends[0].get_texts()]
+    assert "noise" in legend  # the word of the claims
+    assert "random" not in legend
 
 
 # Axes and capture

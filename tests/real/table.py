@@ -8,18 +8,19 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import asdict
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from benchmarks.setting import describe
 from filelock import FileLock
 
-from sigmascope_papers.real.networks import NETWORKS, Network
-from sigmascope_papers.real.packages import PACKAGES
-from sigmascope_papers.real.proofs import Proof
+from sigmascope_papers.language.models import PACKAGES as LANGUAGE
+from sigmascope_papers.real.networks import NETWORKS
+from sigmascope_papers.real.packages import PACKAGES, Package
 
 TARGET = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "real-networks.md"
-HEAD = """# Image networks that others have trained
+HEAD = """# Networks that others have trained
 
 The tests of `make test-real-all` wrote this. {setting}
 
@@ -30,13 +31,19 @@ has no score, since its output is constant: in a block of ResNet-1202 that train
 | network | package | MB | calls | shown | to the paper |
 |---|---|---|---|---|---|
 """
+SECOND = """
+Language models, of which neither paper has one:
+
+| model | package | MB | calls | shown |
+|---|---|---|---|---|
+"""
 
 
-def record(network: Network, proof: Proof, calls: int) -> None:
+def record(name: str, seen: str, calls: Mapping[str, int]) -> None:
     """Add what a network showed to the journal that SIGMASCOPE_REAL_JOURNAL names, if it does."""
     journal = os.environ.get("SIGMASCOPE_REAL_JOURNAL")
     if journal:
-        row = {"name": network.name, "calls": calls, **asdict(proof)}
+        row = {"name": name, "seen": seen, "calls": dict(calls)}
         with FileLock(f"{journal}.lock"), Path(journal).open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(row) + "\n")
 
@@ -45,17 +52,22 @@ def write(journal: Path, target: Path = TARGET) -> Path:
     """Write the table; every network must be in the journal."""
     lines = journal.read_text(encoding="utf-8").splitlines()
     rows = {row["name"]: row for row in map(json.loads, lines)}
-    missing = [name for name in NETWORKS if name not in rows]
+    missing = [name for name in (*NETWORKS, *LANGUAGE) if name not in rows]
     if missing:
         raise SystemExit(f"{journal} has no {', '.join(missing)}. Run make test-real-all.")
     text = HEAD.format(setting=describe("cpu"))
     for name, one in NETWORKS.items():
-        row, package = rows[name], PACKAGES[one.package]
-        kinds = ", ".join(f"{count} {kind}" for kind, count in one.calls.items())
-        about = f"{one.package_version} | {package.megabytes or ''} | {kinds} | {row['seen']}"
-        text += f"| {one.title} | {about} | {one.paper} |\n"
+        text += f"| {one.title} | {_about(PACKAGES[one.package], rows[name])} | {one.paper} |\n"
+    text += SECOND
+    for name, package in LANGUAGE.items():
+        text += f"| {name} | {_about(package, rows[name])} |\n"
     target.write_text(text, encoding="utf-8")
     return target
+
+
+def _about(package: Package, row: Mapping[str, Any]) -> str:
+    kinds = ", ".join(f"{count} {kind}" for kind, count in row["calls"].items())
+    return f"{package.name} {package.version} | {package.megabytes} | {kinds} | {row['seen']}"
 
 
 if __name__ == "__main__":

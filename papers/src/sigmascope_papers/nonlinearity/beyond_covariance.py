@@ -96,7 +96,7 @@ def _swapped(found: Estimates) -> Finding:
     return f"{apart:.3f} at most, {names}; {len(pairs)} pairs", apart <= NEAR, apart <= CLOSE
 
 
-def _shifts(found: Estimates) -> list[dict[str, Any]]:
+def shift_rows(found: Estimates) -> list[dict[str, Any]]:
     """Return one row for each call that both estimators scored."""
     return [
         {
@@ -113,7 +113,7 @@ def _shifts(found: Estimates) -> list[dict[str, Any]]:
 
 
 def _widths(found: Estimates) -> Finding:
-    rows = _shifts(found)
+    rows = shift_rows(found)
     ratios, shifts = (np.array([row[key] for row in rows]) for key in (RATIO, "shift"))
     if len(np.unique(ratios)) < LEAST:
         return "the calls have too few different numbers of channels"
@@ -147,7 +147,7 @@ def draw(found: Estimates) -> dict[str, Drawn]:
     for row in drawn.table:
         told = {"panel": "medians", "network": names[int(row["at"])], "estimator": row["curve"]}
         table.append({**told, "median": row["mean"]})
-    rows = _shifts(found)
+    rows = shift_rows(found)
     _draw_shifts(right, rows)
     return {"": finished(panels, [*table, *({"panel": "shifts", **row} for row in rows)])}
 

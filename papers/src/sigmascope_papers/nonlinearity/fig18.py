@@ -19,7 +19,8 @@ from sigmascope_papers.item import Check, Item, conclude
 from sigmascope_papers.setting import Setting
 
 OURS, PAPERS = ("fashion-mnist", "mnist"), ("cifar10", "cifar100")
-RANDOM, FLOOR = "random", "its own data, other images"
+RANDOM, NOISE = "random", "noise"  # data of the catalog, and what items call it
+FLOOR = "its own data, other images"
 EXPECTED = "lower in the mean and in most networks"
 STAND_IN = "Fashion-MNIST and MNIST stand in: CIFAR-100 is in no package that can be had here"
 FIRST = 2  # batches, of five
@@ -51,12 +52,15 @@ def measure(setting: Setting) -> Deviations:
     others: dict[str, list[Signature]] = {}
     missing = {"cifar100": STAND_IN} if setting.ours else {}
     for data in (*(OURS if setting.ours else PAPERS), RANDOM):
+        called = NOISE if data == RANDOM else data
         try:
-            others[data] = [run.signature for run in setting.runs(names, data=data, metrics=())]
+            runs = setting.runs(names, data=data, metrics=())
         except InputError as error:
             if setting.ours:  # they are stored, or can be measured
                 raise
-            missing[data] = str(error)
+            missing[called] = str(error)
+        else:
+            others[called] = [run.signature for run in runs]
     found, floor = {}, {}
     for kind, distance in DISTANCES.items():
         found[kind] = {
@@ -88,16 +92,16 @@ def judge(found: Deviations) -> list[Check]:
         _lower(found, kind, data)
         for kind, by_data in found.distances.items()
         for data in by_data
-        if data != RANDOM and RANDOM in by_data
+        if data != NOISE and NOISE in by_data
     ]
-    for data in sorted(found.missing, key=lambda data: data == RANDOM):
-        name = "natural images deviate" if data == RANDOM else f"{data} deviates"
+    for data in sorted(found.missing, key=lambda data: data == NOISE):
+        name = "natural images deviate" if data == NOISE else f"{data} deviates"
         checks.append(conclude(f"{name} less than noise", EXPECTED, found.missing[data]))
     return checks
 
 
 def _lower(found: Deviations, kind: str, data: str) -> Check:
-    there, noise = found.distances[kind][data], found.distances[kind][RANDOM]
+    there, noise = found.distances[kind][data], found.distances[kind][NOISE]
     known = np.isfinite(there) & np.isfinite(noise)
     told = f"{data} deviates less than noise, {kind}", EXPECTED
     if not known.any():

@@ -15,6 +15,7 @@ from sigmascope.measure.result import Signature
 from sigmascope_papers.chance import Array
 
 INSIDE, END, STEM = ORDER = "inside a block", "at the end of a block", "before the blocks"
+MANY = 120  # calls in a panel, from where on lines between them get thinner: they would fill it
 
 
 def places_in(signature: Signature) -> list[str]:
@@ -61,6 +62,7 @@ def draw_panels(
         table += draw_signature(one, panel, groups=groups, order=order).table
         for line in panel.lines:
             line.set_markersize(line.get_markersize() / columns**0.4)
+            line.set_linewidth(line.get_linewidth() * min(1, MANY / len(one.sites)))
         panel.set(xlabel="", ylabel="")
         panel.set_title(title, fontsize=8, pad=3)
     for panel in panels[count:]:

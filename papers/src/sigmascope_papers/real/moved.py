@@ -6,7 +6,7 @@ import numpy as np
 
 from sigmascope_papers.item import Item
 from sigmascope_papers.nonlinearity import fig18
-from sigmascope_papers.nonlinearity.fig18 import DISTANCES, RANDOM, Deviations, between, floor_of
+from sigmascope_papers.nonlinearity.fig18 import DISTANCES, NOISE, Deviations, between, floor_of
 from sigmascope_papers.real.before import LIGHT
 from sigmascope_papers.real.measuring import signatures
 from sigmascope_papers.real.networks import NETWORKS
@@ -19,10 +19,7 @@ OF_IMAGENET = tuple(name for name in LIGHT if NETWORKS[name].source == "pictures
 def measure_deviations(setting: Setting) -> Deviations:
     """Compare signatures on pictures with those on enlarged images of CIFAR-10 and on noise."""
     own = signatures(setting, OF_IMAGENET)
-    others = {
-        data: signatures(setting, OF_IMAGENET, source=source)
-        for data, source in {"cifar10": "cifar10", RANDOM: "noise"}.items()
-    }
+    others = {data: signatures(setting, OF_IMAGENET, source=data) for data in ("cifar10", NOISE)}
     found, floor = {}, {}
     for kind, distance in DISTANCES.items():
         found[kind] = {

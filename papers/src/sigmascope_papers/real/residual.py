@@ -19,11 +19,11 @@ from sigmascope_papers.nonlinearity.leads import DEEP, modes
 from sigmascope_papers.nonlinearity.places import END, INSIDE, by_place, places_in, separation
 from sigmascope_papers.nonlinearity.sizes import CLOSE_TO_1
 from sigmascope_papers.real.measuring import by_population, judged_twice, signatures
-from sigmascope_papers.real.networks import NETWORKS
+from sigmascope_papers.real.networks import CIFAR_DEPTHS, NETWORKS
 from sigmascope_papers.setting import Setting
 
 IMAGENET = ("resnet18", "resnet50")
-CIFAR = tuple(f"cifar-resnet{depth}" for depth in (20, 32, 44, 56, 110))
+CIFAR = tuple(f"cifar-resnet{depth}" for depth in CIFAR_DEPTHS)
 PLAIN = ("mobilenet_v1",)
 KINDS = {"imagenet": "on ImageNet", "cifar": "on CIFAR-10"}
 
