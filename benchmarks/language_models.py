@@ -135,6 +135,7 @@ def main(device: str = "cpu", *names: str) -> str:
             one = cost(function, device)
             row = f"{one.measured} | {one.clock:.3g} | {one.processor:.3g} |"
             lines.append(f"| {title} | {step} | {row}")
+            print(lines[-1], file=sys.stderr, flush=True)  # what an interrupted run leaves
     progress("")
     return "\n".join(lines)
 

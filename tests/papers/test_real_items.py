@@ -17,6 +17,7 @@ from sigmascope.errors import InputError, OptionError
 from sigmascope.maths.grouped_sums import GROUPS
 from sigmascope.measure.result import Signature
 from sigmascope_papers.item import FAILS, HOLDS, OURS, UNTESTED, WEAKLY, Check
+from sigmascope_papers.nonlinearity import places
 from sigmascope_papers.nonlinearity.lineup import Lineup
 from sigmascope_papers.real import (
     before,
@@ -71,18 +72,18 @@ GAP, APART = "the gap widens with depth, ", "the two are apart at every depth, "
 
 
 def test_a_split_holds_and_its_absence_is_noticed() -> None:
-    found = verdicts(item("real-fig7").judge(networks(0.3, 0.31, 0.32, 0.33, 0.34)))
+    found = verdicts(item("real-fig7").judge(networks(0.3, 0.31, 0.32, 0.33, 0.34, 0.35)))
     assert set(found.values()) == {HOLDS}
     assert {ENDS + "on ImageNet", POPULATION + ENDS + "on CIFAR-10", PLAIN} <= set(found)
-    none = verdicts(item("real-fig7").judge(networks(*[0.0] * 5, plain=0.3)))
+    none = verdicts(item("real-fig7").judge(networks(*[0.0] * 6, plain=0.3)))
     assert none[ENDS + "on ImageNet"] == none[MODES + "on CIFAR-10"] == none[PLAIN] == FAILS
-    one = networks(0.3, 0.3, 0.3, 0.3, 0.0)  # the deepest of CIFAR-10 alone
+    one = networks(*[0.3] * 5, 0.0)  # the deepest of CIFAR-10 alone
     assert verdicts(item("real-fig7").judge(one))[ENDS + "on CIFAR-10"] == FAILS
     assert verdicts(item("real-fig7").judge(one))[MODES + "on CIFAR-10"] == WEAKLY
 
 
 def test_population_scores_are_judged_apart() -> None:
-    found = networks(0.3, 0.3, 0.3, 0.3, 0.3)
+    found = networks(*[0.3] * 6)
     name, one = next(iter(found.cifar.items()))
     flat = [replace(site, population=0.5 + 0.001 * n) for n, site in enumerate(one.sites)]
     checks = item("real-fig7").judge(
@@ -94,7 +95,7 @@ def test_population_scores_are_judged_apart() -> None:
 
 
 def test_without_scores_at_the_ends_nothing_is_judged() -> None:
-    found = networks(0.3, 0.3, 0.3, 0.3, 0.3)
+    found = networks(*[0.3] * 6)
     bare = both("resnet18", [0.5, np.nan] * 9)
     checks = item("real-fig7").judge(replace(found, imagenet={**found.imagenet, "resnet18": bare}))
     assert verdicts(checks)[ENDS + "on ImageNet"] == UNTESTED
@@ -102,12 +103,22 @@ def test_without_scores_at_the_ends_nothing_is_judged() -> None:
 
 
 def test_the_gap_by_depth() -> None:
-    rising = verdicts(item("real-fig15").judge(networks(0.1, 0.2, 0.3, 0.4, 0.47)))
+    rising = verdicts(item("real-fig15").judge(networks(0.1, 0.2, 0.3, 0.4, 0.45, 0.47)))
     assert rising[GAP + "on CIFAR-10"] == rising[APART + "on CIFAR-10"] == HOLDS
-    once = verdicts(item("real-fig15").judge(networks(0.1, 0.3, 0.2, 0.4, 0.47)))
+    once = verdicts(item("real-fig15").judge(networks(0.1, 0.3, 0.2, 0.4, 0.45, 0.47)))
     assert once[GAP + "on CIFAR-10"] == WEAKLY
-    falling = verdicts(item("real-fig15").judge(networks(0.4, 0.3, 0.2, 0.15, 0.1)))
+    falling = verdicts(item("real-fig15").judge(networks(0.4, 0.3, 0.2, 0.15, 0.1, 0.05)))
     assert falling[GAP + "on CIFAR-10"] == falling[GAP + "on ImageNet"] == FAILS
+
+
+def test_lines_between_many_calls_get_thinner() -> None:
+    few, many = (both(str(blocks), [0.5, 0.9] * blocks) for blocks in (50, 300))
+    panels = places.draw_panels([few, many], [places.places_in(one) for one in (few, many)], "ab")
+    thick, thin = (
+        max(line.get_linewidth() for line in panel.lines if line.get_linestyle() == "-")
+        for panel in panels.figure.axes
+    )
+    assert thin == pytest.approx(thick * places.MANY / 600)
 
 
 def lineup(**changes: tuple[float, float]) -> Lineup:
