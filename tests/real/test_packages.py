@@ -55,6 +55,23 @@ def offered(monkeypatch: pytest.MonkeyPatch, archive: Path) -> Package:
     )
 
 
+def test_a_cache_may_be_named_from_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = zipped(tmp_path)
+    package = replace(offered(monkeypatch, archive), kind="listed")
+    # Like pip, which reads a list in the folder, this runs elsewhere.
+    command = "import os, shutil, sys; os.stat(sys.argv[2]); shutil.copy(sys.argv[1], '.')"
+    monkeypatch.setitem(
+        packages.FETCH,
+        "listed",
+        lambda package, folder: [sys.executable, "-c", command, str(archive), str(folder)],
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SIGMASCOPE_CACHE", "models")
+    assert unpacked(package).parent == tmp_path / "models"
+
+
 @pytest.mark.parametrize("packed", [zipped, tarred])
 def test_only_what_is_wanted_is_unpacked_and_only_once(
     packed: Callable[[Path], Path], cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -154,7 +154,8 @@ def unpacked(package: Package | str) -> Path:
     if isinstance(package, str):
         package = PACKAGES[package]
     home = CHECKOUT if (CHECKOUT / "papers" / "pyproject.toml").is_file() else Path.home()
-    cache = Path(os.environ.get("SIGMASCOPE_CACHE") or home / ".cache" / "real")
+    given = os.environ.get("SIGMASCOPE_CACHE")
+    cache = Path(given).absolute() if given else home / ".cache" / "real"
     cache.mkdir(parents=True, exist_ok=True)
     folder = cache / f"{package.name}-{package.version}-{package.sha256[:8]}"
     with FileLock(f"{folder}.lock"):
