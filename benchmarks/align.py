@@ -2,17 +2,20 @@
 
     python benchmarks/align.py planted [--draws 20] [--by weights] [--jobs 16] [NAME …]
     python benchmarks/align.py speed [NAME …]
+    python benchmarks/align.py activations [--images 10000]
+    python benchmarks/align.py growth
     python benchmarks/align.py rebasin
     python benchmarks/align.py alike [--jobs 16] [KIND …]
 
 `planted` moves a network at random in float64 and aligns it to itself, by weights and by
 activations: a draw is missed if a parameter differs from the original's by more than 1e-6. `speed`
-measures wall time and processor time of pairs in float32, and the growth with width. `rebasin`
-aligns pairs with the package of that name too, if it can be imported. `alike` compares the cosine
-of aligned pairs with that of 5 controls, for the margin of `Alignment.alike`. Run from the
-repository, for the weights of the zoo. Networks called `trained/…` have the weights that
-`sigmascope-papers` takes from packages, into the directory SIGMASCOPE_CACHE; those called
-`torchvision/…` have random weights.
+measures wall time and processor time of pairs in float32, and does what the next two do:
+`activations` aligns ResNet-18 by random images, beside the forward passes of both networks, and
+`growth` networks of growing width. `rebasin` aligns pairs with the package of that name too, if it
+can be imported. `alike` compares the cosine of aligned pairs with that of 5 controls, for the
+margin of `Alignment.alike`. Run from the repository, for the weights of the zoo. Networks called
+`trained/…` have the weights that `sigmascope-papers` takes from packages, into the directory
+SIGMASCOPE_CACHE; those called `torchvision/…` have random weights.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
+from itertools import chain
 from multiprocessing import get_context
 
 import torch
@@ -34,9 +38,7 @@ from torch import Tensor, nn
 
 import sigmascope as sg
 from sigmascope.symmetry.aligning import descent
-from sigmascope.symmetry.aligning.align import Pair
 from sigmascope.symmetry.aligning.blocks import Touch
-from sigmascope.symmetry.aligning.features import unlikeness
 from sigmascope.symmetry.aligning.pairs import Products
 
 ZOO = (
@@ -46,6 +48,7 @@ ZOO = (
     *("convnext:0", "vit:0", "vit-patch2:0", "vit-patch4:0", "vit-patch8:0", "swin:0"),
 )
 LARGE = ("trained/resnet18", "trained/mobilenet_v2", "torchvision/vgg11", "torchvision/vit_b_32")
+WHAT = ("planted", "speed", "activations", "growth", "rebasin", "alike")
 NAMES = (*(f"sigmascope/{one}" for one in ZOO), *LARGE)
 
 
@@ -177,38 +180,55 @@ def speed(names: Iterable[str]) -> Iterator[str]:
         parts = f"{spent.products:.1f} | {spent.operations / fastest:.1f} | {spent.assignments:.1f}"
         yield f"| {name} | weights | {wall:.1f} | {processor:.1f} | {parts} | {spent.count} |"
     yield f"\nThe floor: the operations of the products at {fastest / 1e9:.0f} billion a second.\n"
-    yield from speed_by_activations()
-    yield "\n| hidden width of an MLP 64–w–w–10, ReLU | processor s by weights |"
+
+
+class Images:
+    """Random images, made anew at each reading: thousands of them would not fit."""
+
+    def __init__(self, count: int, batch: int = 32) -> None:
+        self._sizes = [min(batch, count - first) for first in range(0, count, batch)]
+
+    def __len__(self) -> int:
+        return len(self._sizes)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        source = torch.Generator().manual_seed(1)
+        for size in self._sizes:
+            yield torch.randn(size, 3, 224, 224, generator=source)
+
+
+def activations(count: int) -> Iterator[str]:
+    """Yield a table of the time by activations, beside the passes of both networks."""
+    (a, _), (b, _) = loaded("torchvision/resnet18"), loaded("torchvision/resnet18", 1)
+    images = Images(count)
+    for network in (a, b):
+        network.eval()
+    passes = 0.0
+    with torch.no_grad():
+        a(next(iter(images)))
+        for batch in images:
+            began = time.process_time()
+            for network in (a, b):
+                network(batch)
+            passes += time.process_time() - began
+    weights = timed(a, b, None, "weights")[1]
+    wall, processor = timed(a, b, images, "activations")
+    yield f"| ResNet-18 by activations, {count:,} images | wall s | processor s |"
+    yield "|---|--:|--:|"
+    yield f"| all | {wall:.1f} | {processor:.1f} |"
+    yield f"| two forward passes alone | | {passes:.1f} |"
+    yield f"| by weights | | {weights:.1f} |"
+    ratio = (processor - weights) / passes
+    yield f"| ratio of all, less that by weights, to the passes | | {ratio:.2f} |"
+
+
+def growth() -> Iterator[str]:
+    """Yield a table of time against width."""
+    yield "| hidden width of an MLP 64–w–w–10, ReLU | processor s by weights |"
     yield "|--:|--:|"
     for width in (128, 256, 512, 1024, 2048):
         a, b = (mlp(width, seed) for seed in (0, 1))
         yield f"| {width} | {timed(a, b, None, 'weights')[1]:.2f} |"
-
-
-def speed_by_activations() -> Iterator[str]:
-    """Yield a table of the time that features take, beside the passes of both networks."""
-    (a, _), (b, _) = loaded("torchvision/resnet18"), loaded("torchvision/resnet18", 1)
-    images = [torch.randn(32, 3, 224, 224) for _ in range(4)]
-    for network in (a, b):
-        network.eval()
-    with torch.no_grad():
-        a(images[0])
-        began = time.process_time()
-        for network in (a, b):
-            for batch in images:
-                network(batch)
-    passes = time.process_time() - began
-    blocks = Pair.of(a, b, None).blocks
-    began = time.process_time()
-    unlikeness((a, b), images, blocks, progress=False)
-    features = time.process_time() - began
-    wall, processor = timed(a, b, images, "activations")
-    yield "| ResNet-18 by activations, 128 images | wall s | processor s |"
-    yield "|---|--:|--:|"
-    yield f"| all | {wall:.1f} | {processor:.1f} |"
-    yield f"| – its features, with both passes | | {features:.1f} |"
-    yield f"| – two forward passes alone | | {passes:.1f} |"
-    yield f"| ratio of these two, which 10,000 images keep | | {features / passes:.2f} |"
 
 
 def mlp(width: int, seed: int) -> nn.Module:
@@ -261,18 +281,21 @@ def distance(a: nn.Module, b: nn.Module) -> float:
 def main() -> None:
     """Print tables in Markdown."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("planted", "speed", "rebasin", "alike"))
+    parser.add_argument("what", choices=WHAT)
     parser.add_argument("names", nargs="*", default=[])
     parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--by", default="weights,activations", help="of planted elements")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--images", type=int, default=128, help="of an alignment by activations")
     given = parser.parse_intermixed_args()
     print(describe("cpu"), "\n", flush=True)
     lines = {
         "planted": lambda: planted(
             given.names or list(NAMES), given.draws, given.by.split(","), given.jobs
         ),
-        "speed": lambda: speed(given.names),
+        "speed": lambda: chain(speed(given.names), activations(given.images), [""], growth()),
+        "activations": lambda: activations(given.images),
+        "growth": growth,
         "rebasin": rebasin,
         "alike": lambda: alike(given.jobs, given.names),
     }[given.what]()

@@ -96,3 +96,43 @@ def test_the_root_is_the_largest_of_the_quartic(size: float) -> None:
         roots = np.roots([1, -x, 0, y, -1])
         real = roots[(np.abs(roots.imag) < 1e-7 * np.abs(roots)) & (roots.real > 0)].real
         assert own == pytest.approx(real.max(), rel=1e-9)
+
+
+@pytest.mark.parametrize("exponents", [(1, -1), (1,), (1, -2), (0, 1, -1)])
+@pytest.mark.parametrize("sign", [False, True])
+def test_many_pairs_are_solved_in_portions(
+    monkeypatch: pytest.MonkeyPatch, exponents: tuple[int, ...], sign: bool
+) -> None:
+    """Rows at a time, with a last portion that is smaller, silent channels, one term per shape."""
+    source, own = torch.Generator().manual_seed(7), []
+    for exponent in exponents:
+        x, y = torch.randn(2, 7, 4, generator=source, dtype=torch.float64)
+        x[2], y[3] = 0, 0
+        alpha = y.square().sum(1)
+        alpha = alpha if exponent == 1 else alpha.expand(7, 7)  # as where others multiply it
+        own.append(Term(exponent, True, alpha, x @ y.T, x.square().sum(1)[:, None]))
+    whole = best_scales(own, magnitude=True, sign=sign)
+    rows = [best_scales(_row(own, j), magnitude=True, sign=sign) for j in range(7)]
+    monkeypatch.setattr(scales, "PORTION", 21)
+    calls: list[int] = []
+    plain = scales._best_of
+
+    def counted(part: list[Term], **how: bool) -> tuple[Tensor, Tensor]:
+        calls.append(len(part[0].beta))
+        return plain(part, **how)
+
+    monkeypatch.setattr(scales, "_best_of", counted)
+    found = best_scales(own, magnitude=True, sign=sign)
+    assert calls == [3, 3, 1]
+    for one, other, single in zip(found, whole, zip(*rows, strict=True), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(one, torch.stack(single), rtol=1e-9, atol=1e-9)
+
+
+def _row(terms: list[Term], j: int) -> list[Term]:
+    """The pairs of one channel, in a list of their own."""
+    found = []
+    for one in terms:
+        alpha = one.alpha if one.alpha.ndim == 1 else one.alpha[j]
+        found.append(Term(one.exponent, one.odd, alpha, one.beta[j], one.norm[j].expand(7)))
+    return found

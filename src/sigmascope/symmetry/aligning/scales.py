@@ -22,6 +22,7 @@ from torch import Tensor
 STEPS, PRECISION = 60, 1e-13
 GRID, REACH = 97, 12.0
 SMALLEST = 1e-3  # of a scale, relative to the ratio of norms, where nothing keeps it from 0
+PORTION = 2**15  # pairs at a time: a dozen arrays of them stay in the cache of a core
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,35 @@ def best_scales(
         start: whether weights on one side only are known; then norms are made equal, because a
             regression would shrink what the other side has to undo.
     """
+    shape = torch.broadcast_shapes(*(term.beta.shape for term in terms))
+    if len(shape) < 2 or shape[0] * shape[1] <= PORTION:
+        return _best_of(terms, magnitude=magnitude, sign=sign, start=start)
+    rows = max(1, PORTION // shape[1])
+    parts = [
+        _best_of(
+            [_rows(term, first, rows, shape) for term in terms],
+            magnitude=magnitude,
+            sign=sign,
+            start=start,
+        )
+        for first in range(0, shape[0], rows)
+    ]
+    scales, values = (torch.cat(own) for own in zip(*parts, strict=True))
+    return scales, values
+
+
+def _rows(term: Term, first: int, count: int, shape: torch.Size) -> Term:
+    """Return some rows of a term; what is the same for all rows stays as it is."""
+    part = [
+        one[first : first + count] if one.ndim == len(shape) and len(one) == shape[0] else one
+        for one in (term.alpha, term.beta, term.norm)
+    ]
+    return Term(term.exponent, term.odd, *part)
+
+
+def _best_of(
+    terms: Sequence[Term], *, magnitude: bool, sign: bool, start: bool
+) -> tuple[Tensor, Tensor]:
     if not magnitude:
         return _best_sign(terms) if sign else _fixed(terms)
     if not sign:
