@@ -1,6 +1,6 @@
 """Aligning networks: planted elements found again, time, and the objective beside rebasin's.
 
-    python benchmarks/align.py planted [--draws 20] [--by weights] [--jobs 16] [NAME …]
+    python benchmarks/align.py planted [--draws 20] [--by weights] [--journal FILE] [NAME …]
     python benchmarks/align.py speed [NAME …]
     python benchmarks/align.py activations [--images 10000]
     python benchmarks/align.py growth
@@ -8,7 +8,8 @@
     python benchmarks/align.py alike [--jobs 16] [KIND …]
 
 `planted` moves a network at random in float64 and aligns it to itself, by weights and by
-activations: a draw is missed if a parameter differs from the original's by more than 1e-6. `speed`
+activations: a draw is missed if a parameter differs from the original's by more than 1e-6. With a
+journal, draws that are in it are not made again: large networks take hours in all. `speed`
 measures wall time and processor time of pairs in float32, and does what the next two do:
 `activations` aligns ResNet-18 by random images, beside the forward passes of both networks, and
 `growth` networks of growing width. `rebasin` aligns pairs with the package of that name too, if it
@@ -23,16 +24,14 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from functools import lru_cache
 from itertools import chain
-from multiprocessing import get_context
+from pathlib import Path
 
 import torch
 from align_alike import alike
+from align_planted import NAMES, loaded, planted
 from setting import describe, progress
 from torch import Tensor, nn
 
@@ -41,75 +40,7 @@ from sigmascope.symmetry.aligning import descent
 from sigmascope.symmetry.aligning.blocks import Touch
 from sigmascope.symmetry.aligning.pairs import Products
 
-ZOO = (
-    *("myrtle:0", "myrtle-nobn:0", "plain20:0", "resnet20:0", "resnet20-unrectified:0"),
-    *("resnet20-leaky0.1:0", "resnet20-leaky1:0", "resnet20-simclr:0", "vgg:0", "vgg11:1"),
-    *("vgg16:1", "vgg19:1", "googlenet:0", "mobilenetv2:0", "efficientnet:0", "densenet:0"),
-    *("convnext:0", "vit:0", "vit-patch2:0", "vit-patch4:0", "vit-patch8:0", "swin:0"),
-)
-LARGE = ("trained/resnet18", "trained/mobilenet_v2", "torchvision/vgg11", "torchvision/vit_b_32")
 WHAT = ("planted", "speed", "activations", "growth", "rebasin", "alike")
-NAMES = (*(f"sigmascope/{one}" for one in ZOO), *LARGE)
-
-
-def loaded(name: str, seed: int = 0) -> tuple[nn.Module, Tensor]:
-    """Return a network and some of its inputs."""
-    source = torch.Generator().manual_seed(1)
-    pictures = torch.randn(4, 3, 224, 224, generator=source)
-    if name.startswith("trained/"):
-        from sigmascope_papers.real.networks import NETWORKS
-
-        return NETWORKS[name.removeprefix("trained/")].trained(), pictures
-    if name.startswith("torchvision/"):
-        return sg.catalog.model(name, weights=None, seed=seed).network, pictures
-    entry = sg.catalog.model(name)
-    data = sg.catalog.data("embedded", transform=entry.transform, batch_size=32, limit=32)
-    return entry.network, next(iter(data))[0]
-
-
-def error_of(a: nn.Module, b: nn.Module) -> float:
-    """Return the largest difference of a parameter."""
-    pairs = zip(a.parameters(), b.parameters(), strict=True)
-    return max(float((one - other).detach().abs().max()) for one, other in pairs)
-
-
-@lru_cache(1)
-def original(name: str) -> tuple[nn.Module, Tensor]:
-    """Return a network in float64, and inputs."""
-    network, inputs = loaded(name)
-    return network.double().eval(), inputs.double()
-
-
-def trial(task: tuple[str, int, str]) -> tuple[float, float]:
-    """Return the largest error of a planted element that was found again, and seconds."""
-    (name, draw, by), began = task, time.process_time()
-    network, inputs = original(name)
-    moved = sg.symmetry.move(network, seed=draw)
-    found = sg.symmetry.align(network, moved, inputs, by=by, progress=False)
-    return error_of(network, found.apply(moved)), time.process_time() - began
-
-
-def planted(names: list[str], draws: int, ways: list[str], jobs: int) -> Iterator[str]:
-    """Yield a table of how often a planted element is found again."""
-    yield f"| network | draws | missed by {' | by '.join(ways)} | largest error | seconds each |"
-    yield "|---|--:|" + "--:|" * (len(ways) + 2)
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        for name in names:
-            progress(name)
-            tasks = [(name, draw, by) for draw in range(draws) for by in ways]
-            try:
-                results = list(map(trial, tasks) if jobs == 1 else pool.map(trial, tasks))
-            except sg.symmetry.UnmovableError as refusal:
-                reason = str(refusal).split(":")[0]
-                yield f"| {name} | – | does not move: {reason} | {'| ' * (len(ways) + 1)}"
-                continue
-            missed = Counter(
-                by for (_, _, by), (error, _) in zip(tasks, results, strict=True) if error > 1e-6
-            )
-            counts = " | ".join(str(missed[by]) for by in ways)
-            worst = max(error for error, _ in results)
-            seconds = sum(spent for _, spent in results) / len(results)
-            yield f"| {name} | {draws} | {counts} | {worst:.1e} | {seconds:.1f} |"
 
 
 def timed(a: nn.Module, b: nn.Module, inputs: object, by: str) -> tuple[float, float]:
@@ -286,12 +217,13 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--by", default="weights,activations", help="of planted elements")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--journal", type=Path, help="of draws, from which planted goes on")
     parser.add_argument("--images", type=int, default=128, help="of an alignment by activations")
     given = parser.parse_intermixed_args()
     print(describe("cpu"), "\n", flush=True)
     lines = {
         "planted": lambda: planted(
-            given.names or list(NAMES), given.draws, given.by.split(","), given.jobs
+            given.names or list(NAMES), given.draws, given.by.split(","), given.jobs, given.journal
         ),
         "speed": lambda: chain(speed(given.names), activations(given.images), [""], growth()),
         "activations": lambda: activations(given.images),
