@@ -155,11 +155,13 @@ def activations(count: int) -> Iterator[str]:
 
 def growth() -> Iterator[str]:
     """Yield a table of time against width."""
-    yield "| hidden width of an MLP 64–w–w–10, ReLU | processor s by weights |"
-    yield "|--:|--:|"
+    yield "| width of an MLP 64–w–w–10, ReLU | processor s by weights | products | assignments |"
+    yield "|--:|--:|--:|--:|"
     for width in (128, 256, 512, 1024, 2048):
-        a, b = (mlp(width, seed) for seed in (0, 1))
-        yield f"| {width} | {timed(a, b, None, 'weights')[1]:.2f} |"
+        (a, b), spent = (mlp(width, seed) for seed in (0, 1)), Spent()
+        with spent.counted():
+            processor = timed(a, b, None, "weights")[1]
+        yield f"| {width} | {processor:.2f} | {spent.products:.2f} | {spent.assignments:.2f} |"
 
 
 def mlp(width: int, seed: int) -> nn.Module:
