@@ -56,7 +56,7 @@ def best_scales(
         start: whether weights on one side only are known; then norms are made equal, because a
             regression would shrink what the other side has to undo.
     """
-    shape = torch.broadcast_shapes(*(term.beta.shape for term in terms))
+    shape = terms[0].beta.shape  # that of all
     if len(shape) < 2 or shape[0] * shape[1] <= PORTION:
         return _best_of(terms, magnitude=magnitude, sign=sign, start=start)
     rows = max(1, PORTION // shape[1])
