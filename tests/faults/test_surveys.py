@@ -105,9 +105,20 @@ class Surveying(threading.Thread):
 @pytest.fixture(scope="module")
 def ray() -> Iterator[Executor]:
     """One Ray of two cores for all tests of this file that share one."""
+    before = variables()
     with open_executor("ray", Resources()) as executor:
         yield executor
     within_time(lambda: not descendants("raylet"))
+    assert variables() == before
+
+
+def variables() -> dict[str, str]:
+    """Return the variables that Ray sets; torch has some of its own."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith("RAY") or name == "PYTHONBREAKPOINT"
+    }
 
 
 def descendants(name: str) -> list[int]:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 import sigmascope as sg
-from sigmascope.runs import Resources
-from sigmascope.runs.executors import Engine, ray_cluster
-from sigmascope.runs.executors.ray_cluster import FOLDER, OWNER
+from sigmascope.runs import LostTaskError, Resources
+from sigmascope.runs.executors import Engine, finished_calls, ray_cluster
+from sigmascope.runs.executors.ray_cluster import FOLDER, OWNER, RayTasks
 from sigmascope.store.leftovers import process_table
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")
@@ -105,3 +108,62 @@ def test_gpus_that_are_not_there_are_told_before_anything_starts(
     Engine.named("ray").check(Resources(gpus=1))
     with pytest.raises(sg.OptionError, match=r"2 processes with gpus=1 need 2 GPUs, .* has 1"):
         Engine.named("local:2").check(Resources(gpus=1))
+
+
+class Lost:
+    """A Ray whose tasks end with an error each; it is gone as soon as the first has."""
+
+    class exceptions:  # noqa: N801 - as Ray names it
+        RayError = type("RayError", (Exception,), {})
+        RayTaskError = type("RayTaskError", (RayError,), {})
+
+    def __init__(self, error: Exception, *, stays: bool = False) -> None:
+        self._error, self._stays, self._is_there = error, stays, True
+        self.submitted = 0
+
+    def is_initialized(self) -> bool:
+        return self._is_there
+
+    def remote(self, _: Any) -> Any:
+        return SimpleNamespace(options=lambda **_: SimpleNamespace(remote=self._submitted))
+
+    def _submitted(self, *_: Any) -> Any:
+        self.submitted += 1
+        self._is_there = self._stays
+        told: Future[Any] = Future()
+        told.set_exception(self._error)
+        return SimpleNamespace(future=lambda: told)
+
+
+def test_a_cluster_that_is_gone_is_no_failure_of_a_network() -> None:
+    """A client of `ray://` learns it as a ConnectionError of all that is pending."""
+    ray = Lost(ConnectionError("cannot be reached again"))
+    with pytest.raises(LostTaskError, match=r"takes no more tasks \(the Ray cluster no longer"):
+        list(finished_calls(RayTasks(ray, Resources()), [(pow, 2, 5)] * 2, pending=1))
+    assert ray.submitted == 1  # another submission would have started a Ray of this machine
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "times"),
+    [
+        (Lost.exceptions.RayError("the node died"), LostTaskError, 3),
+        (Lost.exceptions.RayTaskError("of the function"), Lost.exceptions.RayTaskError, 1),
+        (ValueError("of the function"), ValueError, 1),
+    ],
+)
+def test_what_is_lost_is_told_from_what_fails(
+    error: Exception, kind: type[Exception], times: int
+) -> None:
+    ray = Lost(error, stays=True)
+    [call] = finished_calls(RayTasks(ray, Resources()), [(pow, 2, 5)])
+    assert (type(call.error), ray.submitted) == (kind, times)
+
+
+def test_what_ray_does_to_variables_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "before")
+    monkeypatch.delenv("PYTHONBREAKPOINT", raising=False)
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    before = dict(os.environ)
+    with ray_cluster._kept_environment():
+        os.environ |= {"RAY_ADDRESS": "other", "RAY_AUTH_MODE": "token", "PYTHONBREAKPOINT": "x"}
+    assert dict(os.environ) == before

@@ -34,6 +34,7 @@ from sigmascope.runs import (
 from sigmascope.runs.commands import command_for
 from sigmascope.runs.folder import SCRATCH, files_of
 from sigmascope.runs.one import network_in
+from sigmascope.runs.planning import plan_survey
 from sigmascope.runs.started import BEAT, Pulses, Started, left_behind, under_way
 from sigmascope.runs.surveying import _ends_jobs
 from sigmascope.runs.tasks import Order, _within, measure_named
@@ -357,6 +358,7 @@ def test_the_states_of_a_directory(tmp_path: Path) -> None:
         list_runs(tmp_path)
 
 
+@pytest.mark.filterwarnings("ignore:process .* ended while it measured")
 def test_who_watches_sees_what_was_stopped(tmp_path: Path) -> None:
     names = names_in(tmp_path, "conv", "wide", "silent")
     list(measure_runs(asked(names), tmp_path / "runs", skip=names))
@@ -369,6 +371,12 @@ def test_who_watches_sees_what_was_stopped(tmp_path: Path) -> None:
     # the first process is not there; of that of another machine nobody here can tell
     assert [*found.running] == names[1:]
     assert str(found) == "0/3 done, 2 running, 1 to measure"
+    assert Tally(3, tmp_path / "runs").running == 2
+    plan = plan_survey(asked(names), tmp_path / "runs")
+    assert plan.states == {"finished": 0, "failed": 0, "running": 2, "open": 1}
+    # what this process itself measures, in a thread, is no less under way
+    with under_way(files_of(tmp_path / "runs", names[0]).started, names[0]):
+        assert Tally(3, tmp_path / "runs").running == 3
 
 
 def test_the_first_results_tell_no_rate(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 # Options of whole networks.
-OTHERS = {"shard": "--shard", "isolate": "--isolate", "skip": "--skip", "plan": "--plan"}
+OTHERS = {"shard": "--shard", "isolate": "--isolate", "skip": "--skip"}
 DEFAULT_SPLIT = "test"
 
 

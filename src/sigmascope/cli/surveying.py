@@ -147,7 +147,9 @@ def plan(request: Request, out: str | None, shard: Shard, given: dict[str, Any])
     if engine is not None:
         engine.check(asked)
     folder = Path(out) if out is not None and Path(out).suffix != ".json" else None
-    found = plan_survey(request, folder, shard=shard, skip=given["skip"])
+    found = plan_survey(
+        request, folder, shard=shard, skip=given["skip"], parts=given["parts"] or None
+    )
     here = max(1, int(cores() / asked.cpus))
     if engine is None:
         tasks, each, where = 1, float(cores()), "this process"

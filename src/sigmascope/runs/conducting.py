@@ -77,7 +77,7 @@ class Survey:
 
     def known(self) -> tuple[list[Outcome], list[str]]:
         """Return what is known without measuring, and the names of the others."""
-        states = listing_of(self.folder, self.request).states
+        states = listing_of(self.folder, self.request, dead=True).states
         found, others, skip = [], [], set(self.how.skip)
         for name in self.how.shard.of(self.request.names):
             if name in skip:

@@ -1,7 +1,8 @@
-"""What a directory of runs has of each network, from the names of its files alone.
+"""What a directory of runs has of each network, from the names of its files.
 
-The directory is listed once. Nothing is opened, so that a directory of a hundred thousand networks
-is known in a second; what is in the files is checked when they are read.
+The directory is listed once. Nothing is opened but the marks of networks that are being measured,
+so that a directory of a hundred thousand networks is known in a second; what is in the other files
+is checked when they are read.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ from typing import Literal
 from sigmascope.errors import InputError
 from sigmascope.runs.folder import MANIFEST, SCRATCH, read_manifest, stem_of
 from sigmascope.runs.request import Request
+from sigmascope.runs.started import is_dead
 from sigmascope.store.files import Location
 
+MARK = ".started"  # the ending of marks, as `files_of` builds them
 State = Literal["finished", "failed", "running", "open"]
 
 
@@ -31,7 +34,8 @@ class Listing:
         folder: the directory.
         request: what it belongs to.
         states: network -> "finished"; "failed" when it was last measured; "running" while a
-            process measures it, or after one died; or "open". In the order of the request.
+            process measures it, or after one died on a machine that is not this; or "open". In
+            the order of the request.
 
     >>> import tempfile
     >>> from sigmascope.runs import Selection, list_runs, measure_runs, request_for
@@ -82,9 +86,17 @@ def list_runs(folder: Location) -> Listing:
     return listing_of(path, manifest.request)
 
 
-def listing_of(folder: Path, request: Request) -> Listing:
-    """Return what a directory has of the networks of its request."""
-    there, marks = set(names_in(folder)), set(names_in(folder / SCRATCH))
+def listing_of(folder: Path, request: Request, *, dead: bool = False) -> Listing:
+    """Return what a directory has of the networks of its request.
+
+    Args:
+        folder: the directory.
+        request: of its manifest.
+        dead: whether networks of processes that are seen to have died are "running" too: who
+            measures them next must tell, and removes what they have left.
+    """
+    there = set(names_in(folder))
+    marks = set(names_in(folder / SCRATCH) if dead else marks_in(folder))
     states = {name: _state(stem_of(name), there, marks) for name in request.names}
     return Listing(folder, request, states)
 
@@ -97,6 +109,14 @@ def names_in(folder: Path) -> Iterator[str]:
                 yield entry.name
     except FileNotFoundError:
         return
+
+
+def marks_in(folder: Path) -> Iterator[str]:
+    """Yield the names of the marks of networks whose process may be at work."""
+    scratch = folder / SCRATCH
+    for name in names_in(scratch):
+        if name.endswith(MARK) and not is_dead(scratch / name):
+            yield name
 
 
 def chosen_names(names: Iterable[str], patterns: Iterable[str]) -> list[str]:
@@ -115,7 +135,7 @@ def _expression(pattern: str) -> str:
 
 def _state(stem: str, there: set[str], marks: set[str]) -> State:
     """Return the state of a network by the names of its files, as `files_of` builds them."""
-    if f"{stem}.started" in marks:
+    if f"{stem}{MARK}" in marks:
         return "running"
     if f"{stem}.error.json" in there:
         return "failed"

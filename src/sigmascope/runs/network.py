@@ -17,6 +17,7 @@ from sigmascope.errors import Interruption, OptionError, SigmascopeError
 from sigmascope.measure.result import Signature
 from sigmascope.measure.signature import signature
 from sigmascope.runs.commands import command_for
+from sigmascope.runs.executors import LostTaskError
 from sigmascope.runs.folder import NetworkFiles, Place, finished
 from sigmascope.runs.outcome import Facts, Failure, Outcome, failure_of, read_record, write_record
 from sigmascope.runs.request import GIVEN, Request
@@ -87,6 +88,8 @@ class NetworkRun:
                 if not free or (left and not left.has_surely_ended):
                     return Outcome(self.name, "busy")
                 return self._claimed()
+        except LostTaskError:  # what runs its parts is gone, and the network has not failed
+            raise
         except (OSError, SigmascopeError) as error:  # the directory is gone, full, or read-only
             return self.failed(failure_of(self.name, error))
 
@@ -157,7 +160,7 @@ class NetworkRun:
         start = time.perf_counter()
         try:
             found = self._kept(self.files) or self._measured()
-        except (KeyboardInterrupt, Interruption):
+        except (KeyboardInterrupt, Interruption, LostTaskError):
             raise
         except MarkedError:
             found = Outcome(self.name, "busy")

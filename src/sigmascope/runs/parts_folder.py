@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -124,20 +124,7 @@ class Division:
 
     def _kept(self) -> dict[Span, Path]:
         """Return the parts that the directory has, after checking what they belong to."""
-        spans = {}
-        for path in sorted(self.folder.iterdir()) if self.folder and self.folder.is_dir() else ():
-            found = FILE.fullmatch(path.name)
-            if found:
-                spans[int(found[1]), int(found[2])] = path
-        kept: dict[Span, Path] = {}
-        reached = 0
-        for span in sorted(spans, key=lambda span: (span[0], -span[1])):
-            if span[0] < reached:  # of another division, and covered
-                continue
-            if self._is_ours(span, spans[span]):
-                kept[span] = spans[span]
-                reached = span[1]
-        return kept
+        return {} if self.folder is None else spans_in(self.folder, self._is_ours)
 
     def _is_ours(self, span: Span, path: Path) -> bool:
         """Return whether a part can be used; one that is damaged is removed."""
@@ -172,6 +159,31 @@ class Division:
         first = known[min(known)]
         info = read_info(first) if isinstance(first, Path) else first[1]
         return cast(dict[str, object], info.get("facts", {}))
+
+
+def spans_in(
+    folder: Path, usable: Callable[[Span, Path], bool] = lambda *_: True
+) -> dict[Span, Path]:
+    """Return the parts that a directory has, without those of which others have every batch."""
+    spans = {}
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        found = FILE.fullmatch(path.name)
+        if found:
+            spans[int(found[1]), int(found[2])] = path
+    kept: dict[Span, Path] = {}
+    reached = 0
+    for span in sorted(spans, key=lambda span: (span[0], -span[1])):
+        if span[0] < reached:  # of another division, and covered
+            continue
+        if usable(span, spans[span]):
+            kept[span] = spans[span]
+            reached = span[1]
+    return kept
+
+
+def parts_beside(journal: Path) -> Path:
+    """Return the directory with the parts of a network, beside what a single process resumes."""
+    return journal.with_name(f"{journal.name.removesuffix('.journal')}.parts")
 
 
 def opened(executor: Executor | str | None) -> AbstractContextManager[Executor]:

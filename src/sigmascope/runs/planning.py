@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
@@ -13,9 +13,11 @@ import torch
 
 from sigmascope.catalog.models import model
 from sigmascope.errors import SigmascopeError
-from sigmascope.runs.folder import read_manifest
+from sigmascope.runs.division import divided
+from sigmascope.runs.folder import files_of, read_manifest
 from sigmascope.runs.listing import listing_of
 from sigmascope.runs.network import open_data
+from sigmascope.runs.parts_folder import parts_beside, spans_in
 from sigmascope.runs.request import Request, Shard
 from sigmascope.runs.tally import in_words
 from sigmascope.store import check_identity
@@ -39,6 +41,8 @@ class Plan:
         samples: of the data, for each network.
         batches: of the data, for each network.
         speed: floating-point operations per second of one core of this machine.
+        parts: into how many parts the data of each network is divided; None if it is not.
+        missing: how many parts of each open network are to be measured.
     """
 
     states: dict[str, int]
@@ -48,55 +52,85 @@ class Plan:
     samples: int
     batches: int
     speed: float
+    parts: int | None = None
+    missing: tuple[int, ...] = ()
 
     def seconds(self, cores: float) -> float | None:
-        """Return a rough time for one network on some cores; None if none could be looked at."""
+        """Return a rough time for one network, or one part of its data, on some cores.
+
+        None if no network could be looked at.
+        """
         if not self.probed:
             return None
-        return median(
+        whole = median(
             self.samples * flops / (self.speed * max(1.0, cores)) + SCORING * calls * self.batches
             for _, flops, calls in self.probed.values()
         )
+        return whole / (self.parts or 1)
 
     def lines(self, tasks: int, cores: float, where: str) -> list[str]:
         """Return the plan in words.
 
         Args:
-            tasks: how many networks are measured at a time.
+            tasks: how many networks, or parts of one, are measured at a time.
             cores: for each of them.
             where: what runs them.
         """
         counts = ", ".join(f"{count} {state}" for state, count in self.states.items() if count)
-        lines = [f"networks   {sum(self.states.values())}: {counts}; {len(self.open)} to measure"]
-        tasks = max(1, min(tasks, len(self.open)))
-        lines.append(f"where      {where}; {tasks} at a time")
-        batches = f"{self.batches} batch{'es' * (self.batches != 1)}"
-        lines.append(f"data       {self.samples} samples in {batches} for each network")
+        # tasks are networks; or the parts of one network after the other
+        rounds = [len(self.open)] if self.parts is None else list(self.missing)
+        tasks = max(1, min(tasks, max(rounds, default=1)))
+        what = "" if self.parts is None else f" part{'s' * (tasks != 1)}"
+        lines = [
+            f"networks   {sum(self.states.values())}: {counts}; {len(self.open)} to measure",
+            f"where      {where}; {tasks}{what} at a time",
+            f"data       {self.samples} samples in {_batches(self.batches)} for each network",
+        ]
+        if self.parts is not None:
+            there = max(0, self.parts * len(self.open) - sum(self.missing))
+            lines.append(
+                f"parts      {self.parts} for each network; {sum(self.missing)} to measure"
+                + f", {there} there already" * (there > 0)
+            )
         each = self.seconds(cores)
         if each is not None and self.open:
-            total = START + each * math.ceil(len(self.open) / tasks)
-            lines.append(
-                f"time       about {in_words(each)} for one on this machine's CPU, "
-                f"{in_words(total)} for all with their start; within a factor of a few"
-            )
-            largest = max(parameters for parameters, _, _ in self.probed.values())
-            calls = median(calls for _, _, calls in self.probed.values())
-            kilobytes = KILOBYTES * calls * len(self.open)
-            lines.append(
-                f"size       about {kilobytes / 1000:.1f} MB of results; weights up to "
-                f"{4 * largest / 1e6:,.0f} MB in memory, of the networks looked at"
-            )
-            names = ", ".join(self.probed)
-            lines.append(f"looked at  {names}")
+            total = START + each * sum(math.ceil(count / tasks) for count in rounds)
+            lines += self._sizes(each, total)
         for name, reason in self.failed.items():
             lines.append(f"cannot be built: {name}: {reason}")
         return lines
 
+    def _sizes(self, each: float, total: float) -> list[str]:
+        """Return how long one network and all take, and how large what they write is."""
+        largest = max(parameters for parameters, _, _ in self.probed.values())
+        calls = median(calls for _, _, calls in self.probed.values())
+        kilobytes = KILOBYTES * calls * len(self.open)
+        one = "one" if self.parts is None else "one part"
+        return [
+            f"time       about {in_words(each)} for {one} on this machine's CPU, "
+            f"{in_words(total)} for all with their start; within a factor of a few",
+            f"size       about {kilobytes / 1000:.1f} MB of results; weights up to "
+            f"{4 * largest / 1e6:,.0f} MB in memory, of the networks looked at",
+            f"looked at  {', '.join(self.probed)}",
+        ]
+
 
 def plan_survey(
-    request: Request, folder: Path | None, *, shard: Shard | None = None, skip: Sequence[str] = ()
+    request: Request,
+    folder: Path | None,
+    *,
+    shard: Shard | None = None,
+    skip: Sequence[str] = (),
+    parts: int | None = None,
 ) -> Plan:
     """Return what a survey would do, after building a few of its networks without weights.
+
+    Args:
+        request: what to measure.
+        folder: the directory of the survey, which need not exist yet; None to keep nothing.
+        shard: the networks to measure; by default all.
+        skip: networks to leave out.
+        parts: into how many parts the data of each network is divided.
 
     Raises:
         ResumeError: the directory belongs to another request.
@@ -116,7 +150,21 @@ def plan_survey(
     }
     probed, failed = _probed(left)
     samples, batches = _extent(request)
-    return Plan(counts, left, probed, failed, samples, batches, _speed())
+    plan = Plan(counts, left, probed, failed, samples, batches, _speed())
+    if parts is None:
+        return plan
+    missing = tuple(_missing(folder, name, batches, parts) for name in left)
+    return replace(plan, parts=min(parts, batches), missing=missing)
+
+
+def _missing(folder: Path | None, name: str, batches: int, parts: int) -> int:
+    """Return how many parts of a network are to be measured."""
+    kept = [] if folder is None else spans_in(parts_beside(files_of(folder, name).partial))
+    return len(divided(batches, parts, sorted(kept)))
+
+
+def _batches(count: int) -> str:
+    return f"{count} batch{'es' * (count != 1)}"
 
 
 def _probed(names: Sequence[str]) -> tuple[dict[str, tuple[int, int, int]], dict[str, str]]:

@@ -11,7 +11,6 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
-from pathlib import Path
 from typing import Any, Unpack, cast
 
 import torch
@@ -33,7 +32,7 @@ from sigmascope.runs.measuring import outcomes_of, targets_of
 from sigmascope.runs.network import NetworkRun, open_data
 from sigmascope.runs.outcome import Facts, Outcome
 from sigmascope.runs.part_tasks import NamedWork
-from sigmascope.runs.parts_folder import Division, opened
+from sigmascope.runs.parts_folder import Division, opened, parts_beside
 from sigmascope.runs.request import Request, Selection, request_for
 from sigmascope.runs.started import under_way
 from sigmascope.store import decode, encode
@@ -249,8 +248,3 @@ class SplitNetwork(NetworkRun):
         if folder:
             shutil.rmtree(folder, ignore_errors=True)
         return stored
-
-
-def parts_beside(journal: Path) -> Path:
-    """Return the directory with the parts of a network, beside what a single process resumes."""
-    return journal.with_name(f"{journal.name.removesuffix('.journal')}.parts")

@@ -56,16 +56,23 @@ class Started:
         return f"process {self.process} on {self.host} ended while it measured {self.name}{times}"
 
     @property
+    def has_died(self) -> bool:
+        """Whether the process is seen to have ended, from the machine and container that it was in.
+
+        Of one of another machine, or whose number is in use, nothing is seen.
+        """
+        is_here = self.table == process_table()
+        return not self.table or (is_here and not is_process_alive(self.process))
+
+    @property
     def has_surely_ended(self) -> bool:
         """Whether the process has ended, as far as that can be told at once, its lock being free.
 
         A process of another machine, or one whose number is in use, may be at work where a file
         system has no locks: only its pulse can tell.
         """
-        if not self.table:
-            return True
-        is_here = self.table == process_table()
-        return is_here and (self.process == os.getpid() or not is_process_alive(self.process))
+        is_this_one = self.table == process_table() and self.process == os.getpid()
+        return self.has_died or is_this_one
 
 
 @contextmanager
@@ -122,6 +129,12 @@ def left_behind(mark: Path | None) -> Started | None:
         return decode(Started, read_json(mark, KIND, VERSION), f"{mark}: content")
     except (OSError, FileFormatError):  # that it is not readable matters to nobody
         return None
+
+
+def is_dead(mark: Path) -> bool:
+    """Return whether the process that a mark names is seen to have ended; its lock is not asked."""
+    left = left_behind(mark)
+    return left is not None and left.has_died
 
 
 def death_of(left: Started) -> Failure:

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sigmascope.runs.folder import SCRATCH
-from sigmascope.runs.listing import names_in
+from sigmascope.runs.listing import marks_in
 from sigmascope.runs.outcome import Outcome
 
 # unit, its seconds; the unit below, and its seconds
@@ -66,7 +65,7 @@ class Tally:
     @property
     def running(self) -> int:
         """The networks that a process measures now, on whatever machine."""
-        return sum(name.endswith(".started") for name in names_in(self.folder / SCRATCH))
+        return sum(1 for _ in marks_in(self.folder))
 
     @property
     def rate(self) -> float:

@@ -21,7 +21,7 @@ class View:
     """How far a survey is.
 
     Attributes:
-        counts: how many networks are in each state; one whose process is seen to have died is open.
+        counts: how many networks are in each state.
         running: network -> the process that measures it.
         failed: network -> why.
         command: tries the first network that failed alone; "" if there is none.
@@ -62,10 +62,7 @@ def view(listing: Listing) -> View:
     running, failed, command, counts = {}, {}, "", listing.counts()
     for name in listing.names("running"):
         mark = left_behind(files_of(listing.folder, name).started)
-        if mark and mark.has_surely_ended:  # it was stopped, or killed, on this machine
-            counts["running"] -= 1
-            counts["open"] += 1
-        elif mark:
+        if mark:
             running[name] = f"process {mark.process} on {mark.host}"
     for name in listing.names("failed"):
         path = files_of(listing.folder, name).failure

@@ -11,7 +11,7 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import BrokenExecutor, Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -41,12 +41,15 @@ def ray_cluster(address: str, resources: Resources) -> Iterator[RayTasks]:
     """
     ray = _ray()
     if ray.is_initialized():
-        executor = RayTasks(ray, resources)
-        try:
+        with _tasks(ray, resources) as executor:
             yield executor
-        finally:
-            executor.cancel()
         return
+    with _kept_environment(), _connected(ray, address, resources) as executor:
+        yield executor
+
+
+@contextmanager
+def _connected(ray: Any, address: str, resources: Resources) -> Iterator[RayTasks]:
     # sockets have short names: the usual place may be too deep
     place = Path("/tmp" if os.path.isdir("/tmp") else tempfile.gettempdir())
     _remove_leftovers(place)
@@ -55,14 +58,36 @@ def ray_cluster(address: str, resources: Resources) -> Iterator[RayTasks]:
     try:
         _connect(ray, address, folder)
         _check_room(ray, address, resources)
-        executor = RayTasks(ray, resources)
-        try:
+        with _tasks(ray, resources) as executor:
             yield executor
-        finally:
-            executor.cancel()
     finally:
         ray.shutdown()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _tasks(ray: Any, resources: Resources) -> Iterator[RayTasks]:
+    executor = RayTasks(ray, resources)
+    try:
+        yield executor
+    finally:
+        executor.cancel()
+
+
+@contextmanager
+def _kept_environment() -> Iterator[None]:
+    """Undo at the end what Ray does to the variables of this process, such as PYTHONBREAKPOINT."""
+    before = dict(os.environ)
+    try:
+        yield
+    finally:
+        for name in {*before, *os.environ}:
+            if not name.startswith("RAY_") and name != "PYTHONBREAKPOINT":
+                continue
+            if name in before:
+                os.environ[name] = before[name]
+            else:
+                del os.environ[name]
 
 
 class RayTasks:
@@ -82,8 +107,17 @@ class RayTasks:
         self._references: dict[Future[Any], Any] = {}
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
-        """Return the future of a task."""
-        reference = self._task.remote(function, *arguments)
+        """Return the future of a task.
+
+        Raises:
+            BrokenExecutor: the cluster no longer answers.
+        """
+        if not self._ray.is_initialized():  # Ray itself would start another one
+            raise BrokenExecutor("the Ray cluster no longer answers")
+        try:
+            reference = self._task.remote(function, *arguments)
+        except ConnectionError as error:
+            raise BrokenExecutor(f"the Ray cluster no longer answers: {error}") from error
         future: Future[Any] = Future()
         self._references[future] = reference
         reference.future().add_done_callback(lambda told: self._settle(future, told))
@@ -96,6 +130,8 @@ class RayTasks:
     def cancel(self) -> None:
         """End the tasks that have not ended, with the processes that run them."""
         for reference in list(self._references.values()):
+            if not self._ray.is_initialized():  # here too, Ray would start another one
+                return
             with suppress(Exception):  # the cluster may have gone
                 self._ray.cancel(reference, force=True)
 
@@ -103,12 +139,12 @@ class RayTasks:
         self._references.pop(future, None)
         if not future.set_running_or_notify_cancel():
             return
-        error = told.exception()
+        error, ray = told.exception(), self._ray.exceptions
+        # of a client that has lost its cluster; no network is to blame
+        is_lost = isinstance(error, (ray.RayError, ConnectionError))
         if error is None:
             future.set_result(told.result())
-        elif isinstance(error, self._ray.exceptions.RayTaskError) or not isinstance(
-            error, self._ray.exceptions.RayError
-        ):
+        elif isinstance(error, ray.RayTaskError) or not is_lost:
             future.set_exception(getattr(error, "cause", None) or error)
         else:
             future.set_exception(
@@ -195,7 +231,8 @@ def _connect(ray: Any, address: str, folder: str) -> None:
         told = " ".join(str(error).split())[:300]
         remedy = (
             "Start one with `ray start --head`, or pass 'ray' to start one for this run only. If "
-            "it asks for a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN as on the cluster"
+            "it asks for a token, set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN as on the cluster; "
+            "on the same machine, Ray reads the token from ~/.ray/auth_token"
             if address
             else "Pass 'local:N' to use processes without Ray"
         )
@@ -205,7 +242,8 @@ def _connect(ray: Any, address: str, folder: str) -> None:
 
 def _ray() -> Any:
     try:
-        return importlib.import_module("ray")
+        with _kept_environment():
+            return importlib.import_module("ray")
     except ImportError as error:
         raise MissingExtraError(
             f'Ray cannot be imported ({error}): pip install "sigmascope[ray]".'
