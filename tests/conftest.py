@@ -22,7 +22,7 @@ if importlib.util.find_spec("hypothesis"):  # the GPU tests run where it is miss
     settings.load_profile("same")
 
 
-SET_BY_LIBRARIES = {"PYTEST_CURRENT_TEST", "TORCHINDUCTOR_CACHE_DIR"}
+SET_BY_LIBRARIES = ("PYTEST_", "PYTORCH_", "TORCH")
 
 
 @pytest.fixture(autouse=True)
@@ -33,6 +33,7 @@ def _leaves_the_process_as_it_was() -> Iterator[None]:
     """
     variables, folder = dict(os.environ), Path.cwd()
     yield
-    changed = dict(variables.items() ^ os.environ.items()).keys() - SET_BY_LIBRARIES
+    names = dict(variables.items() ^ os.environ.items())
+    changed = {name for name in names if not name.startswith(SET_BY_LIBRARIES)}
     assert not changed, "restore them with monkeypatch"
     assert Path.cwd() == folder, "restore it with monkeypatch"

@@ -224,28 +224,26 @@ def test_a_reader_may_go_away(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     made("many", [0.5] * 2000).save("made.json")
-    process = started(*arguments)
-    assert process.stdout is not None
-    assert process.stderr is not None
-    process.stdout.close()
-    code = process.wait(600)
-    assert process.stderr.read() == ""
-    process.stderr.close()
-    assert code == 141
+    with started(*arguments) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        code = process.wait(600)
+        assert process.stderr.read() == ""
+        assert code == 141
 
 
 def test_a_reader_may_have_enough(tmp_path: Path) -> None:
-    """As in a shell: compare … | head -1."""
-    for number in range(60):
+    """As in a shell: compare … | head -1. What is printed is more than a pipe holds."""
+    for number in range(200):
         made(f"network-{number}" + "n" * 50, [0.5, number / 100]).save(tmp_path / f"{number}.json")
-    process = started("compare", tmp_path)
-    assert process.stdout is not None
-    assert process.stderr is not None
-    assert process.stdout.readline().startswith("network")
-    process.stdout.close()
-    assert process.wait(600) == 141
-    assert process.stderr.read() == ""
-    process.stderr.close()
+    with started("compare", tmp_path) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith("network")
+        process.stdout.close()
+        assert process.wait(600) == 141
+        assert process.stderr.read() == ""
 
 
 def test_another_encoding_loses_no_line(tmp_path: Path) -> None:
