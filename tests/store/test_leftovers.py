@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+import torch
 
-from sigmascope.store import write_atomic
+from sigmascope.store import write_atomic, write_features
 from sigmascope.store.files import writable_directory
 from sigmascope.store.leftovers import NAME, OLD, process_table, remove_leftovers, temporary_name
 
@@ -20,6 +22,15 @@ from sigmascope.store.files import replacing
 with replacing(sys.argv[1]) as temporary:
     temporary.write_bytes(b"half")
     os.kill(os.getpid(), signal.SIGKILL)
+"""
+# the limit ends the process while safetensors writes, by a signal that Python hears in vain
+KILLED_WITHIN_SAFETENSORS = """
+import resource, signal, sys, torch
+from sigmascope.store import write_features
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+write_features(sys.argv[1], {"x": torch.zeros(100_000)}, {})
 """
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 
@@ -35,6 +46,35 @@ def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
     writable_directory(tmp_path)
     assert os.listdir(tmp_path) == ["file"]
     assert (tmp_path / "file").read_bytes() == b"whole"
+
+
+def test_what_safetensors_left_is_removed_too(tmp_path: Path) -> None:
+    """It writes to a file that it names itself, as no other file of ours is named."""
+    command = [sys.executable, "-c", KILLED_WITHIN_SAFETENSORS, tmp_path / "file"]
+    ended = subprocess.run(command, check=False, timeout=600)
+    assert ended.returncode == -signal.SIGXFSZ
+    [left] = os.listdir(tmp_path)
+    assert NAME.fullmatch(left)
+    assert len(os.listdir(tmp_path / left)) >= 1
+    write_features(tmp_path / "file", {"x": torch.zeros(3)}, {})
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_folders_of_others_stay(tmp_path: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait(timeout=600)
+    full, dead = (
+        tmp_path / f".sigmascope-{process_table()}-{ended.pid}-{letter * 16}.tmp" for letter in "ab"
+    )
+    own = tmp_path / temporary_name()
+    for folder in (full, dead, own):
+        folder.mkdir()
+        (folder / "file").touch()
+    (full / "folder").mkdir()
+    (tmp_path / "kept").touch()
+    (dead / "link").symlink_to(tmp_path / "kept")
+    remove_leftovers(tmp_path)
+    assert sorted(tmp_path.iterdir()) == sorted([full, own, tmp_path / "kept"])
 
 
 def test_what_might_be_in_use_stays(tmp_path: Path) -> None:

@@ -11,7 +11,12 @@ from pathlib import Path
 
 from sigmascope.checks import check_path
 from sigmascope.errors import FileFormatError, InputError
-from sigmascope.store.leftovers import remove_leftovers, remove_leftovers_once, temporary_name
+from sigmascope.store.leftovers import (
+    remove_folder,
+    remove_leftovers,
+    remove_leftovers_once,
+    temporary_name,
+)
 
 Location = str | os.PathLike[str]
 # Windows has no such flag; creating a symbolic link needs special rights there.
@@ -46,10 +51,16 @@ def write_atomic(path: Location, data: bytes) -> None:
 
 
 @contextmanager
-def replacing(path: Location) -> Iterator[Path]:
-    """Yield an empty file that replaces `path` if the block succeeds and is removed if it fails."""
+def replacing(path: Location, *, apart: bool = False) -> Iterator[Path]:
+    """Yield an empty file that replaces `path` if the block succeeds and is removed if it fails.
+
+    Args:
+        path: the file to replace.
+        apart: whether the empty file is in a directory of its own, for a writer that makes others
+            beside it: if that is killed, nobody could tell them from files of the user.
+    """
     target = _no_link(path)
-    temporary = _new_file(_made(target.parent))
+    temporary = _new_file(_made(target.parent), apart=apart)
     remove_leftovers_once(target.parent)
     try:
         mode = temporary.stat().st_mode
@@ -61,7 +72,11 @@ def replacing(path: Location) -> Iterator[Path]:
             os.fsync(file.fileno())
         os.replace(temporary, target)
     finally:
-        temporary.unlink(missing_ok=True)
+        if apart:
+            with suppress(FileNotFoundError):
+                remove_folder(temporary.parent)
+        else:
+            temporary.unlink(missing_ok=True)
     sync_folder(target.parent)
 
 
@@ -124,9 +139,12 @@ def _made(directory: Path) -> Path:
     return directory
 
 
-def _new_file(directory: Path) -> Path:
+def _new_file(directory: Path, *, apart: bool = False) -> Path:
     temporary = directory / temporary_name()
     with _explained(directory):
+        if apart:
+            temporary.mkdir()
+            temporary /= "new"
         temporary.touch(exist_ok=False)  # which follows no link
     return temporary
 

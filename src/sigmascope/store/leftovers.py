@@ -1,4 +1,4 @@
-"""Temporary files, named after their process, so that those of dead ones can be removed."""
+"""Temporary files and directories, named after their process, so that those of dead ones can go."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PROCESS_TABLE = ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/pid")
 
 
 def temporary_name() -> str:
-    """Return a name for a temporary file, which says which process it belongs to."""
+    """Return a name for a temporary file or directory, which says which process it belongs to."""
     return f".sigmascope-{process_table()}-{os.getpid()}-{secrets.token_hex(8)}.tmp"
 
 
@@ -31,7 +31,21 @@ def remove_leftovers(folder: Path) -> None:
         for entry in os.scandir(folder):
             if (found := NAME.fullmatch(entry.name)) and _is_left(entry, found):
                 with suppress(OSError):
-                    os.unlink(entry.path)
+                    if not entry.is_dir(follow_symlinks=False):
+                        os.unlink(entry.path)
+                    elif found[1]:  # earlier versions, which named no process, made none
+                        remove_folder(Path(entry.path))
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a temporary directory with its files; what else is in it keeps it there.
+
+    Raises:
+        OSError: that is so, or it is not there.
+    """
+    for path in folder.iterdir():
+        path.unlink()
+    folder.rmdir()
 
 
 @cache

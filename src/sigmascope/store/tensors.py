@@ -53,7 +53,8 @@ def write_features(path: Location, tensors: Mapping[str, Tensor], info: dict[str
     digest = digest_of_tensors(storable)
     # in one entry, since safetensors writes several in any order
     metadata = {ENTRY: f"{entry}\n{digest_of(entry, digest)}"}
-    with replacing(path) as temporary:
+    # safetensors writes to a file with a name of its own, and then renames that
+    with replacing(path, apart=True) as temporary:
         try:
             save_file(storable, temporary, metadata=metadata)
         except SafetensorError as error:
