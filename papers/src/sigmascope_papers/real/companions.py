@@ -19,16 +19,11 @@ from sigmascope_papers.nonlinearity.correlated import (
 from sigmascope_papers.nonlinearity.published import METRICS, TABLE_2
 from sigmascope_papers.real.measuring import signatures
 from sigmascope_papers.real.networks import NETWORKS
-from sigmascope_papers.real.residual import CIFAR
 from sigmascope_papers.setting import Setting
 
 SAME = ("resnet18",)  # the paper's own, whole and with its weights
 FEWEST = 8  # calls: of AlexNet's five a correlation says nothing
-NAMES = [
-    name
-    for name, one in NETWORKS.items()
-    if sum(one.calls.values()) >= FEWEST and (one.source == "pictures" or name in CIFAR)
-]
+NAMES = [name for name, one in NETWORKS.items() if sum(one.calls.values()) >= FEWEST]
 
 
 @dataclass(frozen=True, eq=False)
