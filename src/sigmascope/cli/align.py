@@ -22,7 +22,7 @@ NAME = "align"
 WEIGHTS = "aligned.safetensors"
 
 
-EXAMPLES = ("sigmascope align sigmascope/myrtle:0 sigmascope/myrtle:1 --data cifar10 -o aligned",)
+EXAMPLES = ("sigmascope align sigmascope/myrtle:0 sigmascope/myrtle:1 --data embedded -o aligned",)
 
 
 @click.command(
