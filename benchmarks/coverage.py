@@ -37,6 +37,7 @@ Draw = Callable[[int, torch.Generator], Tensor]
 Activation = Callable[[Tensor], Tensor]
 
 BATCH = 512
+COMMAND = "`python benchmarks/coverage.py --data DIR`"
 WIDTHS = (8, 16, 32, 64, 128, 256, 512)
 # Zoo network -> a site of it.
 REAL = {
@@ -365,14 +366,14 @@ def main(short: bool = False, data: Path | None = None) -> str:
             outcomes[started[done]] = done.result()
             progress(f"{len(outcomes)}/{len(wanted)} rows")
     ordered = [outcomes[row] for row in wanted]
-    head = ["# Coverage of the population score's 95 % interval", "", describe(device), ""]
+    head = ["# Coverage of the population score's 95 % interval", "", COMMAND, "", describe(device)]
     goals = (
         "Goals, up to three binomial standard errors: coverage 90 % from max(256, 8 d) samples on, "
         "85 % down to 4 d (from 256 channels on pooled over the laws); mean half-width at most 1.5 "
         "times 1.96 standard deviations; rmse at most 1.05 times that of the published score. Of "
         "widths and errors, which are ratios, 3 / sqrt(2 runs) is allowed for."
     )
-    return "\n".join([*head, *table(ordered), "", *pooled(ordered), "", goals])
+    return "\n".join([*head, "", *table(ordered), "", *pooled(ordered), "", goals])
 
 
 if __name__ == "__main__":

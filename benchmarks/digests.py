@@ -52,7 +52,7 @@ def main() -> None:
             lambda: digest_of_weights(network), rounds=9
         ),
     }
-    print(describe("cpu"))
+    print(f"# Reading every value\n\n`python benchmarks/digests.py`\n\n{describe('cpu')}")
     print("\n| | seconds | of the forward pass |\n|---|---:|---:|")
     for name, took in rows.items():
         print(f"| {name} | {took:.3f} | {took / forward:.1%} |")

@@ -200,7 +200,8 @@ def main() -> None:
     count = sum(parameter.numel() for parameter in model.parameters())
     head = (
         f"# Measuring a language model of {count / 1e9:.3g} billion parameters\n\n"
-        f"{describe(asked.device)}\n\nRandom weights, {next(model.parameters()).dtype}; "
+        f"`python benchmarks/large_language_model.py`\n\n{describe(asked.device)}\n\n"
+        f"Random weights, {next(model.parameters()).dtype}; "
         f"{len(data)} batches of {asked.sequences} × {asked.length} tokens. Ready after "
         f"{time.perf_counter() - began:.1f} s. Each step ran once.\n"
     )

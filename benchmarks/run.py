@@ -55,6 +55,8 @@ def main(names: list[str]) -> None:
             print(f"{name} is left out: it needs the package {error.name}.", flush=True)
             continue
         RESULTS.mkdir(exist_ok=True)
+        title, _, rest = text.partition("\n")
+        text = f"{title}\n\n`python benchmarks/run.py {name}`\n{rest}"
         (RESULTS / f"{name}.md").write_text(text)
         print(f"\n{text}", flush=True)
 

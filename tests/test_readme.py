@@ -69,6 +69,43 @@ def test_the_numbers_are_those_of_the_tables() -> None:
     assert f"{share} times the forward pass" in told
 
 
+def told_commands(text: str) -> list[str]:
+    """Return the commands of this repository that a text names."""
+    return re.findall(r"`((?:python [\w/]+\.py|make [a-z])[^`]*)`", text)
+
+
+def complaint(command: str) -> str:
+    """Return why a command of this repository cannot be run; empty if it can."""
+    program, name, *arguments = command.split()
+    if program == "make":
+        made = (ROOT / "Makefile").read_text(encoding="utf-8")
+        return "" if re.search(rf"^{name}:", made, re.MULTILINE) else f"no target {name}"
+    if not (ROOT / name).is_file():
+        return f"no file {name}"
+    if name != "benchmarks/run.py":
+        return ""
+    known = module_of("benchmarks/run.py").BENCHMARKS
+    return ", ".join(f"no benchmark {one}" for one in arguments if one not in known)
+
+
+def test_every_table_of_the_benchmarks_has_its_command() -> None:
+    results = sorted((ROOT / "benchmarks" / "results").glob("*.md"))
+    assert len(results) > 20
+    for path in results:
+        commands = told_commands(path.read_text(encoding="utf-8"))
+        assert commands, f"{path.name} does not say what printed it"
+        assert {command: complaint(command) for command in commands if complaint(command)} == {}
+
+
+def test_commands_of_the_readme_are_there() -> None:
+    commands = told_commands(README)
+    assert "make audit" in commands
+    assert {command: complaint(command) for command in commands if complaint(command)} == {}
+    assert complaint("make coffee") == "no target coffee"
+    assert complaint("python benchmarks/none.py") == "no file benchmarks/none.py"
+    assert complaint("python benchmarks/run.py coverage") == "no benchmark coverage"
+
+
 def test_links_work_on_a_package_index(monkeypatch: pytest.MonkeyPatch) -> None:
     base = ModuleType("hatchling.metadata.plugin.interface")
     monkeypatch.setattr(base, "MetadataHookInterface", object, raising=False)
