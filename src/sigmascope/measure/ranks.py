@@ -3,8 +3,9 @@
 Each gathers weights from the others in every forward pass, so that all of them have to run the same
 passes. Where they do not, torch waits until its time is up. What can be found out before is an
 error with the reason: that another process has not come at all, that it has other batches, or that
-it has failed. Only one that fails alone within a forward pass cannot tell the others: they wait in
-torch for weights that do not come.
+it has failed. Only one that fails alone within a forward pass cannot tell the others at once: they
+wait in torch for weights that do not come, for as long as the process group allows, and then find
+its note. Nothing ends such a wait earlier: gloo does not abort.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ class Plan:
         return [
             f"time       about {in_words(each)} for {one} on this machine's CPU, "
             f"{in_words(total)} for all with their start; within a factor of a few",
-            f"size       about {kilobytes / 1000:.1f} MB of results; weights up to "
+            f"size       about {_size(kilobytes)} of results; weights up to "
             f"{4 * largest / 1e6:,.0f} MB in memory, of the networks looked at",
             f"looked at  {', '.join(self.probed)}",
         ]
@@ -161,6 +161,10 @@ def _missing(folder: Path | None, name: str, batches: int, parts: int) -> int:
     """Return how many parts of a network are to be measured."""
     kept = [] if folder is None else spans_in(parts_beside(files_of(folder, name).partial))
     return len(divided(batches, parts, sorted(kept)))
+
+
+def _size(kilobytes: float) -> str:
+    return f"{kilobytes:.0f} kB" if kilobytes < 1000 else f"{kilobytes / 1000:.1f} MB"
 
 
 def _batches(count: int) -> str:
