@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import math
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,17 +14,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 ZOO = Path(__file__).resolve().parents[1] / "zoo"
-SCRIPTS = ("align_experiment", "align_figure", "align_jobs", "align_summary")
+SCRIPTS = ("align_experiment", "align_gather", "align_jobs", "align_summary")
 BEST = "activations, all, corrected"
-OTHERS = ("train", "trainer", "recipes", "objectives")
+OTHERS = ("align_figure", "train", "trainer", "recipes", "objectives")
 
 
 @pytest.fixture
 def scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, ModuleType]]:
     monkeypatch.syspath_prepend(str(ZOO))
-    yield {name: importlib.import_module(name) for name in SCRIPTS}
+    settings = {name: getattr(torch.backends.cudnn, name) for name in ("allow_tf32", "benchmark")}
+    with torch.random.fork_rng(devices=[]):
+        yield {name: importlib.import_module(name) for name in SCRIPTS}
+    for name, value in settings.items():
+        setattr(torch.backends.cudnn, name, value)
     for name in (*SCRIPTS, *OTHERS):
         sys.modules.pop(name, None)
 
@@ -115,7 +121,8 @@ def test_the_rule_is_applied(scripts: dict[str, ModuleType], corrected: float, a
 def test_the_figure_has_every_pair(scripts: dict[str, ModuleType], tmp_path: Path) -> None:
     rows = [row("myrtle", (0, one), {BEST: 2.0 + 3 * one}) for one in range(1, 6)]
     rows += [row("vgg16", (1, 2), {BEST: 20.0}), row("vgg16", (1, 2), {BEST: 8.0}, 2)]
-    assert scripts["align_figure"].draw(rows, tmp_path / "similarity.png") == 7
+    draw = importlib.import_module("align_figure").draw
+    assert draw(rows, tmp_path / "similarity.png") == 7
     assert (tmp_path / "similarity.png").stat().st_size > 5000
 
 
@@ -127,6 +134,65 @@ def write_data(folder: Path) -> None:
         images = drawn.integers(0, 256, (count, 3, 32, 32), "uint8")
         np.save(folder / f"{split}_images.npy", images)
         np.save(folder / f"{split}_labels.npy", drawn.integers(0, 10, count, "uint8"))
+
+
+def test_rows_of_trials_are_computed_again_and_needless_trainings_are_not(
+    scripts: dict[str, ModuleType], tmp_path: Path
+) -> None:
+    jobs = scripts["align_jobs"]
+    options, trial = (jobs.Options(tmp_path, tmp_path, "cpu", images) for images in (2500, 20))
+    plan = jobs.planned(["vgg16"], ["widths"], 1)
+    assert [job.key for job in plan] == [
+        *("train/vgg16-x4/1", "train/vgg16-x4/2", "train/vgg16-x2/1", "train/vgg16-x2/2"),
+        *("lines/vgg16-x2/1-2", "lines/vgg16-x4/1-2"),
+    ]
+    rows = {job.key: job.size(options) for job in plan}
+    assert rows["train/vgg16-x4/1"] == {"epochs": 40}
+    assert rows["lines/vgg16-x4/1-2"] == {"epochs": 40, "images": 2500}
+    assert jobs.missing(plan, rows, options) == []  # though the weights are not there
+    assert jobs.missing(plan, rows, trial) == plan
+    del rows["lines/vgg16-x2/1-2"]
+    left = [job.key for job in jobs.missing(plan, rows, options)]
+    assert left == ["train/vgg16-x2/1", "train/vgg16-x2/2", "lines/vgg16-x2/1-2"]
+    (tmp_path / "vgg16-x2-s1.safetensors").touch()
+    left = [job.key for job in jobs.missing(plan, rows, options)]
+    assert left == ["train/vgg16-x2/2", "lines/vgg16-x2/1-2"]
+    assert jobs.Job("resnet20", (0, 1)).size(options) == {"images": 2500}
+
+
+def test_what_the_lines_read_is_gathered(
+    scripts: dict[str, ModuleType], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_data(tmp_path / "data")
+    command = ["gather", "--data", str(tmp_path / "data"), "--to", str(tmp_path / "new")]
+    scripts["align_experiment"].main([*command, "--only", "vit-patch4", "--images", "8"])
+    size = sum(one.stat().st_size for one in (tmp_path / "new").rglob("*") if one.is_file())
+    assert capsys.readouterr().out == f"{tmp_path / 'new'}: {size / 1e6:.1f} MB\n"
+    names = [one.name for one in sorted((tmp_path / "new" / "weights").iterdir())]
+    assert names == ["vit-patch4-s0.safetensors", "vit-patch4-s1.safetensors"]
+    assert [*json.loads((tmp_path / "new" / "index.json").read_text())] == [
+        "vit-patch4-s0",
+        "vit-patch4-s1",
+    ]
+    for split, count in (("train", 64), ("test", 8)):
+        whole, part = (
+            np.load(tmp_path / folder / f"{split}_images.npy") for folder in ("data", "new")
+        )
+        assert np.array_equal(part, whole[:count])
+
+
+def test_threads_are_told_to_new_processes_alone(
+    scripts: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = scripts["align_experiment"]._threads
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    with threads(1000):
+        assert os.environ["OMP_NUM_THREADS"] == "1"
+    assert "OMP_NUM_THREADS" not in os.environ
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    with threads(1000):
+        assert os.environ["OMP_NUM_THREADS"] == "3"
+    assert os.environ["OMP_NUM_THREADS"] == "3"
 
 
 @pytest.mark.thorough
@@ -156,10 +222,12 @@ def test_wide_networks_are_trained_and_followed(
     assert not pair.ready(options)
     for seed in pair.seeds:
         training = jobs.Job("vgg16", (seed,), 2)
-        assert not jobs.done(training, {training.key: {}}, options)  # its file is missing
-        jobs.work(options, training)
-        assert jobs.done(training, {training.key: {}}, options)
+        rows = {training.key: {"epochs": 1}}
+        assert not jobs.done(training, rows, options)  # its file is missing
+        assert jobs.work(options, training)["epochs"] == 1
+        assert jobs.done(training, rows, options)
     found = jobs.work(options, pair)
+    assert jobs.done(pair, {pair.key: found}, options)
     assert found["width"] == 2
     assert [*found["curves"]][::2] == [*scripts["align_summary"].CURVES]
     assert set(map(len, found["curves"]["naive"].values())) == {5}

@@ -19,14 +19,26 @@ import torch
 
 ZOO = Path(__file__).resolve().parents[1] / "zoo"
 SCRIPTS = ("trainings", "measures", "jobs", "scores", "summary", "experiment")
-OTHERS = ("train", "trainer", "recipes", "objectives", "align_experiment", "align_jobs")
+OTHERS = (
+    "train",
+    "trainer",
+    "recipes",
+    "objectives",
+    "align_experiment",
+    "align_jobs",
+    "align_gather",
+)
 
 
 @pytest.fixture
 def resi(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, ModuleType]]:
     monkeypatch.syspath_prepend(str(ZOO))
-    yield {name: importlib.import_module(f"resi_{name}") for name in SCRIPTS}
-    for name in (*(f"resi_{one}" for one in SCRIPTS), *OTHERS, "align_summary"):
+    settings = {name: getattr(torch.backends.cudnn, name) for name in ("allow_tf32", "benchmark")}
+    with torch.random.fork_rng(devices=[]):
+        yield {name: importlib.import_module(f"resi_{name}") for name in SCRIPTS}
+    for name, value in settings.items():
+        setattr(torch.backends.cudnn, name, value)
+    for name in (*(f"resi_{one}" for one in SCRIPTS), *OTHERS):
         sys.modules.pop(name, None)
 
 

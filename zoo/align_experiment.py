@@ -4,6 +4,7 @@
     python zoo/align_experiment.py summary OUT
     python zoo/align_experiment.py figure OUT       # OUT/similarity.png
     python zoo/align_experiment.py files            # the weights of the zoo that it reads
+    python zoo/align_experiment.py gather --data DIR --to NEW     # what --stage lines reads, 54 MB
 
 All pairs of networks of the zoo that differ in their seeds alone (`FAMILIES` in `align_jobs.py`),
 and VGG-16 at 2 and 4 times its width, trained here by its recipe. Each pair is aligned in four
@@ -49,8 +50,8 @@ as the ends are more sure of themselves than the mean is; hence the calibrated b
 families only squared distances were known. Since then this script was tested on one pair of
 ResNet-20 with 100 images; no word of the rule was changed.
 
-The journal has one row for each pair and training. A row that is there is not computed again: the
-same command continues.
+The journal has one row for each pair and training. A row of the same numbers of images and epochs
+is not computed again: the same command continues, on the same machine or on another one.
 """
 
 from __future__ import annotations
@@ -62,17 +63,19 @@ import multiprocessing
 import os
 import sys
 import time
+from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from align_figure import draw
-from align_jobs import FAMILIES, Job, Options, done, files, planned, work
+from align_gather import gather
+from align_jobs import FAMILIES, Job, Options, files, missing, planned, work
 from align_summary import summarized
 
-STAGES = ("lines", "widths")
+STAGES, IMAGES = ("lines", "widths"), 2500
 
 
 class Journal:
@@ -94,10 +97,9 @@ class Journal:
 
 def follow(plan: list[Job], options: Options, journal: Journal, processes: int) -> list[str]:
     """Do the jobs, each once the files it reads are there; return those that failed, with why."""
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // processes)))
     began, failed, running = time.monotonic(), list[str](), dict[Future[dict[str, Any]], Job]()
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=context) as pool:
+    with _threads(processes), ProcessPoolExecutor(processes, mp_context=context) as pool:
         while plan or running:
             late = time.monotonic() > options.deadline
             for job in [] if late else [one for one in plan if one.ready(options)]:
@@ -118,28 +120,45 @@ def follow(plan: list[Job], options: Options, journal: Journal, processes: int) 
     return failed
 
 
+@contextmanager
+def _threads(processes: int) -> Iterator[None]:
+    """Divide the cores among the processes that are started inside the context."""
+    name = "OMP_NUM_THREADS"
+    if name in os.environ:
+        yield
+        return
+    os.environ[name] = str(max(1, (os.cpu_count() or 1) // processes))
+    try:
+        yield
+    finally:
+        del os.environ[name]
+
+
 def run(args: argparse.Namespace) -> None:
     deadline = time.monotonic() + 60 * args.minutes
-    chosen = {"--only": (args.only, FAMILIES), "--stage": (args.stage, STAGES)}
-    for option, (text, known) in chosen.items():
-        if strange := [one for one in text.split(",") if one not in known]:
-            raise SystemExit(f"{option}: choose from {', '.join(known)}, got {', '.join(strange)}")
+    only, stages = _chosen("--only", args.only, FAMILIES), _chosen("--stage", args.stage, STAGES)
     options = Options(args.data, args.scratch, args.device, args.images, args.epochs, deadline)
     args.scratch.mkdir(parents=True, exist_ok=True)
     journal = Journal(args.out / "journal.jsonl")
-    jobs = planned(args.only.split(","), args.stage.split(","), args.pairs)
-    plan = [job for job in jobs if not done(job, journal.rows, options)]
+    jobs = planned(only, stages, args.pairs)
+    plan = missing(jobs, journal.rows, options)
     failed = follow(plan, options, journal, args.jobs) if plan else []
     text = summarized(list(journal.rows.values()))
     (args.out / "summary.md").write_text(text + "\n")
     print(text)
-    left = [job.key for job in jobs if not done(job, journal.rows, options)]
+    left = [job.key for job in missing(jobs, journal.rows, options)]
     for reason in failed:
         print(f"failed: {reason}", file=sys.stderr)
     if left:
         print(f"Unfinished: {len(left)}, {', '.join(left[:8])} … The same command continues.")
     if failed:
         raise SystemExit(1)
+
+
+def _chosen(option: str, text: str, known: Iterable[str]) -> list[str]:
+    if strange := [one for one in text.split(",") if one not in known]:
+        raise SystemExit(f"{option}: choose from {', '.join(known)}, got {', '.join(strange)}")
+    return text.split(",")
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -154,7 +173,7 @@ def main(arguments: list[str] | None = None) -> None:
     runs.add_argument("--only", default=",".join(FAMILIES), help=f"of {', '.join(FAMILIES)}")
     runs.add_argument("--stage", default=",".join(STAGES), help=f"of {', '.join(STAGES)}")
     runs.add_argument("--pairs", type=int, help="the first so many of a family: a trial")
-    runs.add_argument("--images", type=int, default=2500, help="of the test set")
+    runs.add_argument("--images", type=int, default=IMAGES, help="of the test set")
     runs.add_argument("--epochs", type=int, help="of the trainings, instead of the recipe's")
     runs.add_argument("--minutes", type=float, default=math.inf, help="nothing begins later")
     runs.add_argument("--jobs", type=int, default=12, help="processes that share the device")
@@ -162,10 +181,20 @@ def main(arguments: list[str] | None = None) -> None:
     commands.add_parser("summary").add_argument("out", type=Path)
     commands.add_parser("figure").add_argument("out", type=Path)
     commands.add_parser("files")
+    gathers = commands.add_parser("gather")
+    gathers.add_argument("--data", type=Path, required=True, help="that zoo/data.py wrote")
+    gathers.add_argument("--to", type=Path, required=True)
+    gathers.add_argument("--only", default=",".join(FAMILIES), help=f"of {', '.join(FAMILIES)}")
+    gathers.add_argument("--images", type=int, default=IMAGES, help="of the test set")
     args = parser.parse_args(arguments)
     if args.command == "files":
         print("\n".join(files()))
+    elif args.command == "gather":
+        size = gather(args.data, args.to, _chosen("--only", args.only, FAMILIES), args.images)
+        print(f"{args.to}: {size / 1e6:.1f} MB")
     elif args.command == "figure":
+        from align_figure import draw  # where there is a GPU, Matplotlib may be missing
+
         draw(list(Journal(args.out / "journal.jsonl").rows.values()), args.out / "similarity.png")
     elif args.command == "summary":
         print(summarized(list(Journal(args.out / "journal.jsonl").rows.values())))

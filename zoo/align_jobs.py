@@ -63,6 +63,12 @@ class Job:
         stage = "train" if len(self.seeds) == 1 else "lines"
         return f"{stage}/{named(self.family, self.width)}/{'-'.join(map(str, self.seeds))}"
 
+    def size(self, options: Options) -> dict[str, int]:
+        """Return the numbers on which its row depends."""
+        trained = self.width > 1 or len(self.seeds) == 1
+        epochs = {"epochs": options.epochs or RECIPES[self.family].epochs} if trained else {}
+        return epochs | ({"images": options.images} if len(self.seeds) > 1 else {})
+
     def ready(self, options: Options) -> bool:
         """Return whether the files that it reads are there."""
         if self.width == 1 or len(self.seeds) == 1:
@@ -90,19 +96,28 @@ def planned(only: Sequence[str], stages: Sequence[str], most: int | None = None)
     return jobs
 
 
-def files() -> list[str]:
+def files(only: Sequence[str] = tuple(FAMILIES)) -> list[str]:
     """Return the files of the repository that the lines need."""
     return [
-        f"zoo/weights/{family}-s{seed}.safetensors"
-        for family, seeds in FAMILIES.items()
-        for seed in seeds
+        f"zoo/weights/{family}-s{seed}.safetensors" for family in only for seed in FAMILIES[family]
     ]
 
 
+def missing(jobs: Sequence[Job], rows: Mapping[str, Any], options: Options) -> list[Job]:
+    """Return the jobs that are left; wide networks are trained only where pairs wait for them."""
+    left = [job for job in jobs if not done(job, rows, options)]
+    wanted = {(job.width, seed) for job in left if len(job.seeds) > 1 for seed in job.seeds}
+    return [job for job in left if len(job.seeds) > 1 or (job.width, *job.seeds) in wanted]
+
+
 def done(job: Job, rows: Mapping[str, Any], options: Options) -> bool:
-    """Return whether a job need not be done: its row and, of a training, its file are there."""
-    there = len(job.seeds) > 1 or _weights(job, job.seeds[0], options).exists()
-    return job.key in rows and there
+    """Return whether a job need not be done: a row of this setting and, of a training, its file
+    are there.
+    """
+    row = rows.get(job.key)
+    if row is None or any(row.get(name) != value for name, value in job.size(options).items()):
+        return False
+    return len(job.seeds) > 1 or _weights(job, job.seeds[0], options).exists()
 
 
 def _weights(job: Job, seed: int, options: Options) -> Path:
@@ -115,7 +130,7 @@ def work(options: Options, job: Job) -> dict[str, Any]:
     began = time.monotonic()
     row = _trained(job, options) if len(job.seeds) == 1 else _lines(job, options)
     facts = {"key": job.key, "family": job.family, "width": job.width, "seeds": job.seeds}
-    return {**facts, **row, "seconds": round(time.monotonic() - began, 1)}
+    return {**facts, **job.size(options), **row, "seconds": round(time.monotonic() - began, 1)}
 
 
 def _wide(width: int) -> nn.Module:
@@ -135,8 +150,11 @@ def _trained(job: Job, options: Options) -> dict[str, Any]:
     model.train()
     losses = [trainer.epoch(epoch) for epoch in range(recipe.epochs)]
     model.eval()
-    save_weights(model, _weights(job, seed, options))
-    return {"loss": losses[-1], "epochs": recipe.epochs}
+    file = _weights(job, seed, options)
+    whole = file.with_name(f"{file.name}.new")
+    save_weights(model, whole)  # under its name only when it is complete
+    whole.replace(file)
+    return {"loss": losses[-1]}
 
 
 def _network(job: Job, seed: int, options: Options) -> nn.Module:
@@ -183,7 +201,6 @@ def _lines(job: Job, options: Options) -> dict[str, Any]:
         "cosines": cosines,
         "aligning": seconds,
         "similarity": _similarity(on_device, images),
-        "images": len(images),
         "device": torch.cuda.get_device_name() if options.device == "cuda" else options.device,
         "torch": torch.__version__,
     }
