@@ -31,7 +31,7 @@ TITLES = {"project/penalty": "Networks trained with a penalty"}  # of files that
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)#\s]*)(#[^)\s]*)?\)")
 # Doctests in Markdown need an empty line before the end of their block, and readers do not.
 PADDED = re.compile(r"(^```python\n.*?\S)\n\s*\n```$", re.DOTALL | re.MULTILINE)
-DATED = re.compile(r"\b(20\d\d-\d\d-\d\d); ([^;\n]+);")
+DATED = re.compile(r"\b(20\d\d-\d\d-\d\d); ([^;]{1,80});")
 
 
 def copies() -> dict[str, Path]:
@@ -95,7 +95,7 @@ def table_of_results(copied: dict[str, Path]) -> str:
         title = text.partition("\n")[0].lstrip("# ")
         dates = sorted(set(DATED.findall(text)))
         when = ", ".join(sorted({date for date, _ in dates}))
-        where = ", ".join(sorted({machine.strip() for _, machine in dates}))
+        where = "; ".join(sorted({" ".join(machine.split()) for _, machine in dates}))
         name = page.removeprefix("benchmarks/")
         when = when.replace("-", "\N{NON-BREAKING HYPHEN}") or "in the text"
         rows.append(f"| [{title}]({name}.md) | {when} | {where} |")
