@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -185,12 +186,13 @@ class Dissection(Preformatted):
         table["interpretable"] = fraction.mean(axis=0).tolist()
         if len(rotations) > 1:
             table["spread"] = fraction.std(axis=0, ddof=1).tolist()
-        table["concepts"] = self.unique_concepts.mean(axis=0).tolist()
+        concepts = self.unique_concepts
+        table["concepts"] = [_mean_count(concepts[:, power].tolist()) for power in powers]
         table["mean best IoU"] = self.best_iou.mean(dim=(0, 2)).tolist()
         counts = [[self.categories(r, p) for r in rotations] for p in powers]
         names = list(counts[0][0])
         for name in names if len(names) > 1 else ():
-            table[name] = [float(np.mean([one[name] for one in row])) for row in counts]
+            table[name] = [_mean_count([one[name] for one in row]) for row in counts]
         return table
 
     def save(self, path: str | Path) -> Path:
@@ -219,3 +221,8 @@ class Dissection(Preformatted):
                 f"{path}: the tensors beside it belong to another dissection. Restore them."
             )
         return cls(**values)
+
+
+def _mean_count(counts: Sequence[int]) -> float | int:
+    """Return a mean over rotations; of a single one, the whole number itself."""
+    return counts[0] if len(counts) == 1 else float(np.mean(counts))
