@@ -22,7 +22,7 @@ if importlib.util.find_spec("hypothesis"):  # the GPU tests run where it is miss
     settings.load_profile("same")
 
 
-SET_BY_LIBRARIES = ("PYTEST_", "PYTORCH_", "TORCH")
+SET_BY_LIBRARIES = ("PYTEST_", "PYTORCH_", "TORCH", "KMP_")  # the last by scikit-learn
 
 
 @pytest.fixture(autouse=True)
