@@ -284,6 +284,15 @@ def tiny(seed: int, *, layers: int = 2) -> LanguageModel:
     )
 
 
+@pytest.mark.parametrize("base", [1e4, 1e5])
+def test_rotations_have_the_base_that_was_asked_for(base: float) -> None:
+    sizes = {"vocab_size": 9, "hidden_size": 16, "intermediate_size": 8, "num_hidden_layers": 1}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 2}
+    network: Any = llama(**sizes, **heads, rope_theta=base)
+    expected = base ** (-torch.arange(0, 8, 2) / 8)
+    torch.testing.assert_close(network.model.rotary_emb.inv_freq, expected)
+
+
 def test_a_replaced_block_costs_what_it_costs_in_the_whole_network() -> None:
     model = tiny(0, layers=3)
     numbers = stories(model, count=32, length=12)

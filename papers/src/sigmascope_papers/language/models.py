@@ -155,6 +155,7 @@ def llama(*, rope_theta: float, **sizes: Any) -> nn.Module:
     config = transformers.LlamaConfig(
         **sizes,
         rope_parameters={"rope_type": "default", "rope_theta": rope_theta},
+        rope_theta=rope_theta,  # its name before transformers 5, which ignores the line above
         tie_word_embeddings=True,
         bos_token_id=0,
         eos_token_id=0,
