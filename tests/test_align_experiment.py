@@ -7,7 +7,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,10 +16,12 @@ import numpy as np
 import pytest
 import torch
 
+from sigmascope_papers.symmetry.lines import CURVES, Line, Lines, jackknifed, reduction
+
 ZOO = Path(__file__).resolve().parents[1] / "zoo"
 SCRIPTS = ("align_experiment", "align_gather", "align_jobs", "align_summary")
 BEST = "activations, all, corrected"
-OTHERS = ("align_figure", "train", "trainer", "recipes", "objectives")
+OTHERS = ("train", "trainer", "recipes", "objectives")
 
 
 @pytest.fixture
@@ -37,14 +39,15 @@ def scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, ModuleType]]:
 def row(family: str, seeds: tuple[int, int], lost: dict[str, float], width: int = 1) -> Any:
     """A pair whose lines lose so many points in the middle, all others 40."""
     curves = {}
-    for curve in importlib.import_module("align_summary").CURVES:
+    for curve in CURVES:
         for name in (curve, f"{curve}, corrected"):
             drop = lost.get(name, 40.0)
             losses = [0.5, 0.6 + drop / 100, 0.7]
             accuracies = [0.9, 0.85 - drop / 100, 0.8]
             curves[name] = {"losses": losses, "calibrated": losses, "accuracies": accuracies}
     similarity = {"procrustes": 1 - lost.get("activations, all, corrected", 40.0) / 100}
-    facts = {"family": family, "seeds": seeds, "width": width, "curves": curves}
+    facts = {"family": family, "seeds": list(seeds), "width": width, "curves": curves}
+    facts |= {"images": 2500, "device": "cpu", "torch": "2"}
     return {"key": f"{family}{width}{seeds}", **facts, "similarity": {**similarity, "cka": 0.5}}
 
 
@@ -64,32 +67,36 @@ def test_the_files_are_in_the_zoo_and_the_pairs_are_all(scripts: dict[str, Modul
 
 
 def test_heights_and_reductions(scripts: dict[str, ModuleType]) -> None:
-    summary = scripts["align_summary"]
-    one = row("myrtle", (0, 1), {"activations, all, corrected": 10.0})
-    assert summary.height(one, "naive", "accuracies") == pytest.approx(40)
-    assert summary.height(one, "naive", "losses") == pytest.approx(0.4)
-    found = summary.reduction([one], "activations, all, corrected", "accuracies")
-    assert found == pytest.approx(0.75)
-    other = row("myrtle", (0, 2), {"naive": 20.0, "activations, all, corrected": 0.0})
-    found = summary.reduction([one, other], "activations, all, corrected", "accuracies")
-    assert found == pytest.approx(1 - 10 / 60)
+    lines_of = scripts["align_summary"].lines_of
+    rows = [row("myrtle", (0, 1), {BEST: 10.0}), row("myrtle", (0, 2), {"naive": 20.0, BEST: 0.0})]
+    one, other = lines_of(rows).pairs
+    assert one.lost("naive") == pytest.approx(40)
+    assert one.heights["naive"]["losses"] == pytest.approx(0.4)
+    assert reduction([one], BEST, "accuracies") == pytest.approx(0.75)
+    assert reduction([one, other], BEST, "accuracies") == pytest.approx(1 - 10 / 60)
+    trial = row("myrtle", (0, 3), {}) | {"images": 20}
+    assert lines_of([*rows, trial]).pairs == (one, other)  # of the most images alone
 
 
-def test_the_jackknife_leaves_networks_out(scripts: dict[str, ModuleType]) -> None:
+def test_the_jackknife_leaves_networks_out() -> None:
     """With additive effects of networks its error is that of the mean of as many numbers, twice."""
-    summary, effects = scripts["align_summary"], np.array([0.0, 1.0, 3.0, 4.0, 9.0])
+    effects = np.array([0.0, 1.0, 3.0, 4.0, 9.0])
     pairs = [
-        {"seeds": (i, j), "value": effects[i] + effects[j]} for i in range(5) for j in range(i)
+        Line("myrtle", 1, (i, j), {"naive": {"accuracies": effects[i] + effects[j]}}, {})
+        for i in range(5)
+        for j in range(i)
     ]
 
-    def mean(part: list[Any]) -> float:
-        return float(np.mean([one["value"] for one in part]))
+    def mean(part: Sequence[Line]) -> float:
+        return float(np.mean([one.lost("naive") for one in part]))
 
-    value, error = summary.jackknifed(pairs, mean)
+    value, error = jackknifed(pairs, mean)
     assert value == pytest.approx(2 * effects.mean())
     assert error == pytest.approx(2 * effects.std(ddof=1) / 5**0.5)
-    few = [one for one in pairs if max(one["seeds"]) < 3]
-    assert math.isnan(summary.jackknifed(few, mean)[1])
+    few = [one for one in pairs if max(one.seeds) < 3]
+    assert math.isnan(jackknifed(few, mean)[1])
+    star = [one for one in pairs if 0 in one.seeds]  # as where the first pairs are measured
+    assert math.isnan(jackknifed(star, mean)[1])
 
 
 @pytest.mark.parametrize(("corrected", "answer"), [(2.0, "**holds**"), (30.0, "**fails**")])
@@ -113,17 +120,26 @@ def test_the_rule_is_applied(scripts: dict[str, ModuleType], corrected: float, a
     assert "**help**" in parts["2"].splitlines()[2]
     assert "**holds**" in parts["3"]
     assert "**holds**" in parts["4"]
-    assert "G-procrustes: -1.00 over all pairs, -" in parts["5"]
+    assert "G-Procrustes: -1.00 over all pairs, -" in parts["5"]
     assert "**holds**" in parts["5"].splitlines()[2]
-    assert "G-cka: nan over all pairs" in parts["5"]
+    assert "G-CKA: nan over all pairs" in parts["5"]
 
 
-def test_the_figure_has_every_pair(scripts: dict[str, ModuleType], tmp_path: Path) -> None:
+def test_the_lines_are_stored_and_drawn(
+    scripts: dict[str, ModuleType], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     rows = [row("myrtle", (0, one), {BEST: 2.0 + 3 * one}) for one in range(1, 6)]
     rows += [row("vgg16", (1, 2), {BEST: 20.0}), row("vgg16", (1, 2), {BEST: 8.0}, 2)]
-    draw = importlib.import_module("align_figure").draw
-    assert draw(rows, tmp_path / "similarity.png") == 7
+    text = "".join(json.dumps(one) + "\n" for one in rows)
+    (tmp_path / "journal.jsonl").write_text(text + '{"key": "cut')
+    main, stored = scripts["align_experiment"].main, tmp_path / "align.json"
+    main(["summary", str(tmp_path), "--store", str(stored)])
+    assert capsys.readouterr().out.startswith("7 pairs, 2500 images: 7 on cpu (torch 2).")
+    assert Lines.load(stored) == scripts["align_summary"].lines_of(rows)
+    main(["figure", str(tmp_path)])
     assert (tmp_path / "similarity.png").stat().st_size > 5000
+    with pytest.raises(SystemExit, match=r"journal.jsonl is not there"):
+        main(["figure", str(tmp_path / "elsewhere")])
 
 
 def write_data(folder: Path) -> None:
@@ -229,5 +245,5 @@ def test_wide_networks_are_trained_and_followed(
     found = jobs.work(options, pair)
     assert jobs.done(pair, {pair.key: found}, options)
     assert found["width"] == 2
-    assert [*found["curves"]][::2] == [*scripts["align_summary"].CURVES]
+    assert [*found["curves"]][::2] == [*CURVES]
     assert set(map(len, found["curves"]["naive"].values())) == {5}

@@ -1,7 +1,7 @@
 """Are networks of different seeds one network up to symmetry? The lines between them, CIFAR-10:
 
     python zoo/align_experiment.py run --data DIR --out DIR --scratch DIR --minutes 9 --jobs 12
-    python zoo/align_experiment.py summary OUT
+    python zoo/align_experiment.py summary OUT [--store FILE]
     python zoo/align_experiment.py figure OUT       # OUT/similarity.png
     python zoo/align_experiment.py files            # the weights of the zoo that it reads
     python zoo/align_experiment.py gather --data DIR --to NEW     # what --stage lines reads, 54 MB
@@ -73,7 +73,7 @@ from typing import Any
 import torch
 from align_gather import gather
 from align_jobs import FAMILIES, Job, Options, files, missing, planned, work
-from align_summary import summarized
+from align_summary import lines_of, summarized
 
 STAGES, IMAGES = ("lines", "widths"), 2500
 
@@ -155,6 +155,14 @@ def run(args: argparse.Namespace) -> None:
         raise SystemExit(1)
 
 
+def known(out: Path) -> list[dict[str, Any]]:
+    """Return the rows of a journal."""
+    path = out / "journal.jsonl"
+    if not path.is_file():
+        raise SystemExit(f"{path} is not there; name the --out of a run")
+    return list(Journal(path).rows.values())
+
+
 def _chosen(option: str, text: str, known: Iterable[str]) -> list[str]:
     if strange := [one for one in text.split(",") if one not in known]:
         raise SystemExit(f"{option}: choose from {', '.join(known)}, got {', '.join(strange)}")
@@ -178,7 +186,9 @@ def main(arguments: list[str] | None = None) -> None:
     runs.add_argument("--minutes", type=float, default=math.inf, help="nothing begins later")
     runs.add_argument("--jobs", type=int, default=12, help="processes that share the device")
     runs.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    commands.add_parser("summary").add_argument("out", type=Path)
+    tables = commands.add_parser("summary")
+    tables.add_argument("out", type=Path)
+    tables.add_argument("--store", type=Path, help="a file to write for `beyond-align`")
     commands.add_parser("figure").add_argument("out", type=Path)
     commands.add_parser("files")
     gathers = commands.add_parser("gather")
@@ -193,11 +203,15 @@ def main(arguments: list[str] | None = None) -> None:
         size = gather(args.data, args.to, _chosen("--only", args.only, FAMILIES), args.images)
         print(f"{args.to}: {size / 1e6:.1f} MB")
     elif args.command == "figure":
-        from align_figure import draw  # where there is a GPU, Matplotlib may be missing
+        # where there is a GPU, Matplotlib may be missing
+        from sigmascope_papers.symmetry.waiting.beyond_align import draw
 
-        draw(list(Journal(args.out / "journal.jsonl").rows.values()), args.out / "similarity.png")
+        draw(lines_of(known(args.out)))[""].save(args.out / "similarity.png")
     elif args.command == "summary":
-        print(summarized(list(Journal(args.out / "journal.jsonl").rows.values())))
+        rows = known(args.out)
+        if args.store:
+            lines_of(rows).save(args.store)
+        print(summarized(rows))
     else:
         run(args)
 

@@ -4,111 +4,108 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
-import numpy as np
-from scipy.stats import spearmanr, t as student
+from sigmascope_papers.symmetry.lines import (
+    BEST,
+    BY,
+    CALIBRATED,
+    CURVES,
+    LOSS,
+    LOST,
+    MEASURES,
+    Line,
+    Lines,
+    correction_gain,
+    heights,
+    mean_difference,
+    predicted,
+    reduced,
+    scale_gain,
+    scaled,
+    verdict,
+)
 
 Row = dict[str, Any]
-Measure = Callable[[Row], float]
-Estimate = tuple[float, float]  # a mean and its standard error, NaN of fewer than 4 networks
-BEST = "activations, all"
-CURVES = (
-    "naive",
-    *(f"{by}, {group}" for by in ("weights", "activations") for group in ("permutations", "all")),
-)
-SCALED = ("myrtle", "vgg16", "resnet20", "myrtle-nobn")  # whose activations admit scales
-GOAL, FEWEST, MARGIN = 0.75, 4, 1.0
+GOAL = 0.75
 
 
-def height(row: Row, curve: str, of: str) -> float:
-    """Return the largest height above the chord: of `losses`, `calibrated` or `accuracies`, the
-    last in points lost.
-    """
-    values = np.asarray(row["curves"][curve][of])
-    if of == "accuracies":
-        values = -100 * values
-    share = np.linspace(0, 1, len(values))
-    return float(np.max(values - ((1 - share) * values[0] + share * values[-1])))
+def lines_of(rows: Sequence[Row]) -> Lines:
+    """Return the pairs, of those with the most images."""
+    pairs = [row for row in rows if "curves" in row]
+    most = max((row["images"] for row in pairs), default=0)
+    found = (
+        Line(
+            row["family"],
+            row["width"],
+            (row["seeds"][0], row["seeds"][1]),
+            heights(row["curves"]),
+            row["similarity"],
+        )
+        for row in pairs
+        if row["images"] == most
+    )
+    return Lines(tuple(sorted(found, key=_place)), most)
 
 
-def jackknifed(rows: Sequence[Row], statistic: Callable[[Sequence[Row]], float]) -> Estimate:
-    """Return a statistic of pairs and its standard error, leaving out one network at a time."""
-    seeds = sorted({seed for row in rows for seed in row["seeds"]})
-    whole, n = statistic(rows), len(seeds)
-    if n < FEWEST:
-        return whole, math.nan
-    without = [statistic([row for row in rows if seed not in row["seeds"]]) for seed in seeds]
-    mean = statistics.fmean(without)
-    return whole, math.sqrt((n - 1) / n * sum((x - mean) ** 2 for x in without))
-
-
-def interval(estimate: Estimate, networks: int) -> tuple[float, float]:
-    half = student.ppf(0.975, max(networks - 1, 1)) * estimate[1]
-    return estimate[0] - half, estimate[0] + half
-
-
-def families(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Return the pairs by family and width."""
-    found: dict[str, list[Row]] = defaultdict(list)
-    for row in rows:
-        if "curves" in row:
-            found[row["family"] + (f" x{row['width']}" if row["width"] > 1 else "")].append(row)
-    return dict(found)
+def _place(line: Line) -> tuple[int, str, tuple[int, int]]:
+    return line.width, line.family, line.seeds
 
 
 def summarized(rows: Sequence[Row]) -> str:
     """Return all tables and answers in Markdown."""
-    found = families(rows)
-    if not found:
+    found = lines_of(rows)
+    if not found.pairs:
         return "No pair has been measured."
-    plain = {name: own for name, own in found.items() if " x" not in name}
-    parts = [_reduced(plain), _scales(plain), _corrected(plain), _width(found), _predicts(found)]
-    return "\n".join([*_table(found), "", *(line for part in parts for line in part)])
+    parts = [_reduced(found), _scales(found), _corrected(found), _width(found), _predicts(found)]
+    return "\n".join(
+        [*_heading(rows, found), *_table(found), *(one for part in parts for one in part)]
+    )
 
 
-def _table(found: dict[str, list[Row]]) -> list[str]:
+def _heading(rows: Sequence[Row], found: Lines) -> list[str]:
+    places = Counter(
+        f"{row['device']} (torch {row['torch']})"
+        for row in rows
+        if row.get("images") == found.images
+    )
+    told = ", ".join(f"{count} on {name}" for name, count in places.items())
+    return [f"{len(found.pairs)} pairs, {found.images} images: {told}.", ""]
+
+
+def _table(found: Lines) -> list[str]:
     lines = [
         "| family | pairs | line | loss | calibrated | points lost "
         "| corrected: loss | calibrated | points lost |",
         "|---|--:|---|--:|--:|--:|--:|--:|--:|",
     ]
-    for family, own in found.items():
+    for family, own in found.families.items():
         for curve in CURVES:
             cells = [
-                f"{statistics.fmean(height(row, name, of) for row in own):.3f}"
+                f"{statistics.fmean(one.heights[name][of] for one in own):.3f}"
                 for name in (curve, f"{curve}, corrected")
-                for of in ("losses", "calibrated", "accuracies")
+                for of in (LOSS, CALIBRATED, LOST)
             ]
             lines.append(f"| {family} | {len(own)} | {curve} | {' | '.join(cells)} |")
-    return lines
+    return [*lines, ""]
 
 
-def reduction(rows: Sequence[Row], curve: str, of: str) -> float:
-    """Return by how much the mean barrier falls below that of the naive line."""
-    before = statistics.fmean(height(row, "naive", of) for row in rows)
-    after = statistics.fmean(height(row, curve, of) for row in rows)
-    return 1 - after / before if before > 0 else math.nan
-
-
-def _reduced(plain: dict[str, list[Row]]) -> list[str]:
+def _reduced(found: Lines) -> list[str]:
     lines, reached = ["## 1. reduced", ""], {}
-    for family, own in plain.items():
+    for family, own in found.plain.items():
         for curve in CURVES[1:]:
             name, cells = f"{curve}, corrected", []
-            for of in ("calibrated", "accuracies"):
-                value, error = jackknifed(own, lambda part, n=name, o=of: reduction(part, n, o))
-                seeds = len({seed for row in own for seed in row["seeds"]})
-                low, high = interval((value, error), seeds)
+            for of in (CALIBRATED, LOST):
+                value, low, high = reduced(own, name, of)
                 cells.append(f"{of} {100 * value:.1f} % ({100 * low:.1f} to {100 * high:.1f})")
                 if curve == BEST:
                     reached[family, of] = value >= GOAL
             lines.append(f"- {family}, {name}: {', '.join(cells)}")
     asked = [
-        [reached.get((family, of)) for family in ("myrtle", "vgg16")]
-        for of in ("calibrated", "accuracies")
+        [reached.get((family, of)) for family in ("myrtle", "vgg16")] for of in (CALIBRATED, LOST)
     ]
     if None in asked[0]:
         return [*lines, "", "Not decided: a family is missing.", ""]
@@ -116,77 +113,37 @@ def _reduced(plain: dict[str, list[Row]]) -> list[str]:
     return [*lines, "", f"**{'holds' if whole else 'weakly' if some else 'fails'}**", ""]
 
 
-def _mean_difference(plain: dict[str, list[Row]], measure: Measure) -> tuple[Estimate, int]:
-    """Return the mean over families, its error, and the fewest networks of one."""
-    parts, counts = [], []
-    for own in plain.values():
-        estimate = jackknifed(own, lambda part: statistics.fmean(map(measure, part)))
-        if math.isfinite(estimate[1]):
-            parts.append(estimate)
-            counts.append(len({seed for row in own for seed in row["seeds"]}))
-    if not parts:
-        return (math.nan, math.nan), 0
-    error = math.sqrt(sum(one[1] ** 2 for one in parts)) / len(parts)
-    return (statistics.fmean(one[0] for one in parts), error), sum(counts) - len(counts) + 1
-
-
-def _scales(plain: dict[str, list[Row]]) -> list[str]:
-    lines = ["## 2. scales", ""]
-    chosen = {name: own for name, own in plain.items() if name in SCALED}
-    for by in ("weights", "activations"):
+def _scales(found: Lines) -> list[str]:
+    lines, chosen = ["## 2. scales", ""], scaled(found)
+    for by in BY:
         for end in ("", ", corrected"):
-
-            def gain(row: Row, by: str = by, end: str = end) -> float:
-                lost = [
-                    height(row, f"{by}, {g}{end}", "accuracies") for g in ("permutations", "all")
-                ]
-                return lost[0] - lost[1]
-
-            estimate, networks = _mean_difference(chosen, gain)
-            low, high = interval(estimate, networks)
+            gain = partial(scale_gain, by=by, end=end)
+            mean, low, high = mean_difference(chosen, gain)
             each = ", ".join(
                 f"{name} {statistics.fmean(map(gain, own)):.2f}" for name, own in chosen.items()
             )
             lines.append(
-                f"- by {by}{end}: {estimate[0]:.2f} points ({low:.2f} to {high:.2f}): "
+                f"- by {by}{end}: {mean:.2f} points ({low:.2f} to {high:.2f}): "
                 f"**{verdict(low, high)}**; {each}"
             )
     return [*lines, ""]
 
 
-def verdict(low: float, high: float) -> str:
-    """Return what an interval of points gained says.
-
-    >>> verdict(0.1, 3), verdict(-3, -1), verdict(-0.5, 0.5), verdict(-0.5, 2)
-    ('help', 'hurt', 'add nothing', 'undecided')
-    """
-    if low > 0 or high < 0:
-        return "help" if low > 0 else "hurt"
-    return "add nothing" if low >= -MARGIN and high <= MARGIN else "undecided"
-
-
-def _corrected(plain: dict[str, list[Row]]) -> list[str]:
-    def gain(row: Row) -> float:
-        without, corrected = (
-            height(row, f"{BEST}{end}", "accuracies") for end in ("", ", corrected")
-        )
-        return without - corrected
-
-    estimate, networks = _mean_difference({n: o for n, o in plain.items() if n in SCALED}, gain)
-    low, high = interval(estimate, networks)
+def _corrected(found: Lines) -> list[str]:
+    mean, low, high = mean_difference(scaled(found), correction_gain)
     word = "holds" if low > 0 else "fails" if high < 0 else "undecided"
-    told = f"{estimate[0]:.2f} points fewer lost ({low:.2f} to {high:.2f}): **{word}**"
+    told = f"{mean:.2f} points fewer lost ({low:.2f} to {high:.2f}): **{word}**"
     return ["## 3. correction", "", told, ""]
 
 
-def _width(found: dict[str, list[Row]]) -> list[str]:
-    names = ["vgg16", "vgg16 x2", "vgg16 x4"]
-    if any(name not in found for name in names):
+def _width(found: Lines) -> list[str]:
+    families, names = found.families, ["vgg16", "vgg16 x2", "vgg16 x4"]
+    if any(name not in families for name in names):
         return ["## 4. width", "", "Not decided: a width is missing.", ""]
     lines, falls, halves = ["## 4. width", ""], True, True
-    for of in ("calibrated", "accuracies"):
+    for of in (CALIBRATED, LOST):
         values = [
-            statistics.fmean(height(row, f"{BEST}, corrected", of) for row in found[name])
+            statistics.fmean(one.heights[f"{BEST}, corrected"][of] for one in families[name])
             for name in names
         ]
         falls &= values[0] > values[1] > values[2]
@@ -196,30 +153,14 @@ def _width(found: dict[str, list[Row]]) -> list[str]:
     return [*lines, "", f"**{word}**", ""]
 
 
-def _predicts(found: dict[str, list[Row]]) -> list[str]:
+def _predicts(found: Lines) -> list[str]:
     lines = ["## 5. predicts", ""]
-    for measure in ("procrustes", "cka"):
-        pairs = {
-            name: [
-                (row["similarity"][measure], height(row, f"{BEST}, corrected", "accuracies"))
-                for row in own
-            ]
-            for name, own in found.items()
-        }
-        whole = _spearman([one for own in pairs.values() for one in own])
-        several = [np.asarray(own) for own in pairs.values() if len(own) > 1]
-        within = _spearman([tuple(one) for own in several for one in own - own.mean(axis=0)])
+    for measure, name in MEASURES.items():
+        whole, within = predicted(found, measure)
         word = "holds" if whole <= -0.5 and within < 0 else "fails"
         if math.isnan(whole + within):
             word = "not decided"
         lines.append(
-            f"- G-{measure}: {whole:.2f} over all pairs, {within:.2f} within families: **{word}**"
+            f"- {name}: {whole:.2f} over all pairs, {within:.2f} within families: **{word}**"
         )
     return lines
-
-
-def _spearman(pairs: Sequence[tuple[float, ...]]) -> float:
-    columns = np.asarray(pairs).T
-    if len(pairs) < 3 or not np.ptp(columns, axis=1).all():
-        return math.nan
-    return float(spearmanr(*columns).statistic)

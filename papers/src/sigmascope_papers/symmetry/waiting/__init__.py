@@ -1,0 +1,1 @@
+"""Items with their rules, which wait for measurements."""
