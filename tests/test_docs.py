@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import functools
 import importlib
 import inspect
 import re
@@ -84,14 +85,18 @@ def test_every_public_name_says_what_it_is(extensions: Any) -> None:
     assert silent == []
 
 
+@functools.cache
+def examples_of(module: types.ModuleType) -> list[doctest.DocTest]:
+    return doctest.DocTestFinder().find(module)
+
+
 def has_example(value: Any) -> bool:
     """Whether doctest runs an example of a function or class, or of one of its methods."""
-    module = importlib.import_module(value.__module__)
     own = re.compile(rf"{re.escape(f'{value.__module__}.{value.__qualname__}')}(\.[a-z]\w*)?")
     return any(
         own.fullmatch(found.name)
         and any(not example.options.get(doctest.SKIP) for example in found.examples)
-        for found in doctest.DocTestFinder().find(module)
+        for found in examples_of(importlib.import_module(value.__module__))
     )
 
 
