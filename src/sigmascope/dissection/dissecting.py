@@ -46,7 +46,12 @@ def dissect(
     settings: DissectSettings | None = None,
     **options: Unpack[DissectOptions],
 ) -> Dissection:
-    """Return the concepts that units detect, in the layer's own basis or in rotated ones.
+    r"""Return the concepts that units detect, in the layer's own basis or in rotated ones.
+
+    A unit and a concept are compared by $|A \cap M| / |A \cup M|$ over all images, where A are the
+    pixels at which the unit is above its threshold, a quantile of its values, and M those of the
+    concept (Bau et al., CVPR 2017, arXiv:1704.05796). Rotated bases are those of Godfrey et al.,
+    NeurIPS 2022, arXiv:2205.14258.
 
     Thresholds are exact. They need the largest 1 - quantile of each unit's values; where those of
     all units and bases exceed `memory`, the features are read once for each part that fits.

@@ -14,7 +14,8 @@ from sigmascope.symmetry.procrustes_similarity import procrustes
 def relu_procrustes(x: Array, y: Array) -> float:
     """Return the Procrustes similarity up to permutations and positive scales of channels.
 
-    Channels that are zero everywhere do not count; see `procrustes`.
+    Channels that are zero everywhere do not count; see `procrustes`. Godfrey et al., NeurIPS 2022,
+    arXiv:2205.14258.
 
     >>> import numpy as np
     >>> x = np.abs(np.random.default_rng(0).standard_normal((50, 3)))
@@ -27,6 +28,8 @@ def relu_procrustes(x: Array, y: Array) -> float:
 def orthogonal_procrustes(x: Array, y: Array) -> float:
     """Return the Procrustes similarity up to rotations of the channels; see `procrustes`.
 
+    Godfrey et al., NeurIPS 2022, arXiv:2205.14258.
+
     >>> import numpy as np
     >>> x = np.random.default_rng(0).standard_normal((50, 3))
     >>> round(orthogonal_procrustes(x, x @ np.linalg.qr(x[:3])[0]), 6)
@@ -38,7 +41,8 @@ def orthogonal_procrustes(x: Array, y: Array) -> float:
 def relu_cka(x: Array, y: Array) -> float:
     """Return CKA with the maximum over channels as its kernel; see `cka`.
 
-    It does not depend on permutations and positive scales of the channels.
+    It does not depend on permutations and positive scales of the channels. Godfrey et al., NeurIPS
+    2022, arXiv:2205.14258.
 
     >>> import numpy as np
     >>> x = np.abs(np.random.default_rng(0).standard_normal((50, 3)))
@@ -50,6 +54,8 @@ def relu_cka(x: Array, y: Array) -> float:
 
 def linear_cka(x: Array, y: Array) -> float:
     """Return the standard linear CKA, by unbiased HSIC; it does not depend on rotations.
+
+    Kornblith et al., ICML 2019, arXiv:1905.00414; the formula is in `cka`.
 
     >>> import numpy as np
     >>> x = np.random.default_rng(0).standard_normal((50, 3))
