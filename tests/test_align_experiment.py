@@ -21,7 +21,7 @@ from sigmascope_papers.symmetry.lines import CURVES, Line, Lines, jackknifed, re
 ZOO = Path(__file__).resolve().parents[1] / "zoo"
 SCRIPTS = ("align_experiment", "align_gather", "align_jobs", "align_summary")
 BEST = "activations, all, corrected"
-OTHERS = ("train", "trainer", "recipes", "objectives")
+OTHERS = ("train", "trainer", "recipes", "objectives", "journal")
 
 
 @pytest.fixture
@@ -200,7 +200,7 @@ def test_what_the_lines_read_is_gathered(
 def test_threads_are_told_to_new_processes_alone(
     scripts: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    threads = scripts["align_experiment"]._threads
+    threads = importlib.import_module("journal").threads
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     with threads(1000):
         assert os.environ["OMP_NUM_THREADS"] == "1"

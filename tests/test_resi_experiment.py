@@ -242,6 +242,31 @@ def write_data(folder: Path) -> None:
         np.save(folder / f"{split}_labels.npy", drawn.integers(0, 10, count, "uint8"))
 
 
+def test_networks_are_trained_again_only_where_comparisons_need_them(
+    resi: dict[str, ModuleType], tmp_path: Path
+) -> None:
+    jobs = resi["jobs"]
+    setting = jobs.Setting(Path(), tmp_path, "cpu", 1, 1, 1, 8, 4, 2, 3)
+    plan = jobs.planned(setting)
+    assert jobs.missing(plan, {}, setting) == plan
+    rows = {job.key: {"setting": setting.facts} for job in plan}
+    assert jobs.missing(plan, rows, setting) == []  # though no file is there
+    pair = next(job for job in plan if job.key == "label/label-25-s0/label-50-s1")
+    del rows[pair.key]
+    left = jobs.missing(plan, rows, setting)
+    assert [job.key for job in left] == ["train/label-25-s0", "train/label-50-s1", pair.key]
+    assert not jobs.ready(setting, pair)
+    for job in left[:2]:
+        jobs.file_of(job.training, setting).touch()
+    assert jobs.ready(setting, pair)
+    assert jobs.missing(plan, rows, setting) == [pair]
+    other = jobs.Setting(Path(), tmp_path, "cpu", 1, 2, 1, 8, 4, 2, 3)
+    assert jobs.missing(plan, rows, other) == plan
+    for job in plan:
+        job.forget(other)
+    assert not jobs.ready(setting, pair)  # what another setting trained is gone
+
+
 @pytest.mark.slow
 def test_it_runs_and_resumes(
     resi: dict[str, ModuleType], tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -57,92 +57,41 @@ is not computed again: the same command continues, on the same machine or on ano
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import multiprocessing
-import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from align_gather import gather
-from align_jobs import FAMILIES, Job, Options, files, missing, planned, work
+from align_jobs import FAMILIES, Options, files, missing, planned, work
 from align_summary import lines_of, summarized
+from journal import Journal, follow
 
 STAGES, IMAGES = ("lines", "widths"), 2500
-
-
-class Journal:
-    """Rows by their keys, in a file of JSON lines."""
-
-    def __init__(self, path: Path) -> None:
-        self.path, self.rows = path, dict[str, dict[str, Any]]()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        for line in path.read_text().splitlines() if path.exists() else ():
-            if line.endswith("}"):  # the last may have been cut
-                row = json.loads(line)
-                self.rows[row["key"]] = row
-
-    def add(self, row: dict[str, Any]) -> None:
-        self.rows[row["key"]] = row
-        with self.path.open("a") as file:
-            file.write(json.dumps(row) + "\n")
-
-
-def follow(plan: list[Job], options: Options, journal: Journal, processes: int) -> list[str]:
-    """Do the jobs, each once the files it reads are there; return those that failed, with why."""
-    began, failed, running = time.monotonic(), list[str](), dict[Future[dict[str, Any]], Job]()
-    context = multiprocessing.get_context("spawn")
-    with _threads(processes), ProcessPoolExecutor(processes, mp_context=context) as pool:
-        while plan or running:
-            late = time.monotonic() > options.deadline
-            for job in [] if late else [one for one in plan if one.ready(options)]:
-                if len(running) < processes:
-                    plan.remove(job)
-                    running[pool.submit(partial(work, options), job)] = job
-            if not running:
-                break
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                job = running.pop(future)
-                problem = future.exception()
-                if problem is None:
-                    journal.add(future.result())
-                else:
-                    failed.append(f"{job.key}: {problem!r}")
-                word = "done" if problem is None else "failed"
-                print(f"{time.monotonic() - began:6.1f} s  {job.key} {word}", flush=True)
-    return failed
-
-
-@contextmanager
-def _threads(processes: int) -> Iterator[None]:
-    """Divide the cores among the processes that are started inside the context."""
-    name = "OMP_NUM_THREADS"
-    if name in os.environ:
-        yield
-        return
-    os.environ[name] = str(max(1, (os.cpu_count() or 1) // processes))
-    try:
-        yield
-    finally:
-        del os.environ[name]
 
 
 def run(args: argparse.Namespace) -> None:
     deadline = time.monotonic() + 60 * args.minutes
     only, stages = _chosen("--only", args.only, FAMILIES), _chosen("--stage", args.stage, STAGES)
-    options = Options(args.data, args.scratch, args.device, args.images, args.epochs, deadline)
+    options = Options(args.data, args.scratch, args.device, args.images, args.epochs)
     args.scratch.mkdir(parents=True, exist_ok=True)
     journal = Journal(args.out / "journal.jsonl")
     jobs = planned(only, stages, args.pairs)
     plan = missing(jobs, journal.rows, options)
-    failed = follow(plan, options, journal, args.jobs) if plan else []
+    for job in plan:
+        job.forget(options)
+    failed = follow(
+        plan,
+        partial(work, options),
+        lambda job: job.ready(options),
+        journal,
+        processes=args.jobs,
+        deadline=deadline,
+    )
     text = summarized(list(journal.rows.values()))
     (args.out / "summary.md").write_text(text + "\n")
     print(text)

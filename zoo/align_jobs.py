@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -47,7 +46,6 @@ class Options:
     device: str
     images: int
     epochs: int | None = None
-    deadline: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -68,6 +66,11 @@ class Job:
         trained = self.width > 1 or len(self.seeds) == 1
         epochs = {"epochs": options.epochs or RECIPES[self.family].epochs} if trained else {}
         return epochs | ({"images": options.images} if len(self.seeds) > 1 else {})
+
+    def forget(self, options: Options) -> None:
+        """Remove the weights of a training that is to be done, so that no pair reads them."""
+        if len(self.seeds) == 1:
+            _weights(self, self.seeds[0], options).unlink(missing_ok=True)
 
     def ready(self, options: Options) -> bool:
         """Return whether the files that it reads are there."""

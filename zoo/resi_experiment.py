@@ -70,38 +70,63 @@ from __future__ import annotations
 
 import argparse
 import math
+import sys
 import time
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 
 import torch
-from align_experiment import Journal
-from resi_jobs import Setting, planned
+from journal import Journal, follow
+from resi_jobs import Job, Setting, missing, planned, ready, work
 from resi_summary import summarized
 
 FILE = "journal.jsonl"
 
 
 def run(args: argparse.Namespace) -> None:
-    """Do what is missing, in order, and print what is known."""
+    """Do what is missing, and print what is known."""
     deadline = time.monotonic() + 60 * args.minutes
     setting = Setting(**{one.name: getattr(args, one.name) for one in fields(Setting)})
     args.scratch.mkdir(parents=True, exist_ok=True)
     journal = Journal(args.out / FILE)
-    torch.backends.cudnn.allow_tf32 = False  # a measurement is in float32
-    left = [job for job in planned(setting) if not job.done(journal.rows, setting)]
-    began, whole = time.monotonic(), len(left)
-    while left and time.monotonic() < deadline:
-        job = left.pop(0)
-        journal.add(job.work(setting))
-        if len(left) % 10 == 0 or job.slow:
-            spent = time.monotonic() - began
-            print(f"{spent:6.1f} s  {whole - len(left)}/{whole}  {job.key}", flush=True)
+    plan = planned(setting)
+    left = missing(plan, journal.rows, setting)
+    failed = []
+    for job in left:
+        job.forget(setting)
+    if args.jobs > 1:
+        failed = follow(
+            left,
+            partial(work, setting),
+            partial(ready, setting),
+            journal,
+            processes=args.jobs,
+            deadline=deadline,
+        )
+    else:
+        _in_order(left, setting, journal, deadline)
     text = summarized(list(journal.rows.values()), setting.facts)
     (args.out / "summary.md").write_text(text + "\n")
     print(text)
+    for reason in failed:
+        print(f"failed: {reason}", file=sys.stderr)
+    left = missing(plan, journal.rows, setting)
     if left:
         print(f"Unfinished: {len(left)}, from {left[0].key} on. The same command continues.")
+    if failed:
+        raise SystemExit(1)
+
+
+def _in_order(left: list[Job], setting: Setting, journal: Journal, deadline: float) -> None:
+    began = time.monotonic()
+    for number, job in enumerate(left, 1):
+        if time.monotonic() >= deadline:
+            return
+        journal.add(work(setting, job))
+        if number % 10 == 0 or job.slow:
+            spent = time.monotonic() - began
+            print(f"{spent:6.1f} s  {number}/{len(left)}  {job.key}", flush=True)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -121,6 +146,7 @@ def main(arguments: list[str] | None = None) -> None:
     runs.add_argument("--seeds", type=int, default=4, help="networks in a group")
     runs.add_argument("--alike", type=int, default=10, help="networks of tests 4 to 6")
     runs.add_argument("--minutes", type=float, default=math.inf, help="nothing begins later")
+    runs.add_argument("--jobs", type=int, default=1, help="processes")
     runs.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     commands.add_parser("summary").add_argument("out", type=Path)
     args = parser.parse_args(arguments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
@@ -72,9 +73,13 @@ class TrainingJob:
     def key(self) -> str:
         return f"train/{self.training.name}"
 
-    def done(self, rows: Rows, setting: Setting) -> bool:
-        file = file_of(self.training, setting)
-        return known(rows.get(self.key), setting) and file.is_file()
+    def reads(self) -> tuple[Training, ...]:
+        """Return the networks whose representations are needed."""
+        return ()
+
+    def forget(self, setting: Setting) -> None:
+        """Remove its file, which may be of another size: no comparison may read it."""
+        file_of(self.training, setting).unlink(missing_ok=True)
 
     def work(self, setting: Setting) -> Row:
         data, file = loaded(setting.data, setting.device), file_of(self.training, setting)
@@ -95,8 +100,12 @@ class PairJob:
     def key(self) -> str:
         return f"{self.test}/{self.a.name}/{self.b.name}"
 
-    def done(self, rows: Rows, setting: Setting) -> bool:
-        return known(rows.get(self.key), setting)
+    def reads(self) -> tuple[Training, ...]:
+        """Return the networks whose representations are needed."""
+        return self.a, self.b
+
+    def forget(self, setting: Setting) -> None:
+        """Do nothing: it has no file."""
 
     def work(self, setting: Setting) -> Row:
         a, b = (arrays(file_of(one, setting)) for one in (self.a, self.b))
@@ -121,8 +130,12 @@ class LayersJob:
     def key(self) -> str:
         return f"monotonicity/{self.training.name}"
 
-    def done(self, rows: Rows, setting: Setting) -> bool:
-        return known(rows.get(self.key), setting)
+    def reads(self) -> tuple[Training, ...]:
+        """Return the network whose representations are needed."""
+        return (self.training,)
+
+    def forget(self, setting: Setting) -> None:
+        """Do nothing: it has no file."""
 
     def work(self, setting: Setting) -> Row:
         layers = arrays(file_of(self.training, setting))["layers"]
@@ -133,6 +146,28 @@ class LayersJob:
 
 
 Job = TrainingJob | PairJob | LayersJob
+
+
+def missing(plan: Sequence[Job], rows: Rows, setting: Setting) -> list[Job]:
+    """Return the jobs that are left; what was trained already is trained again only if its file is
+    missing and a comparison needs it.
+    """
+    left = [job for job in plan if not known(rows.get(job.key), setting)]
+    read = {training for job in left for training in job.reads()}
+    lost = {one for one in read if not file_of(one, setting).is_file()}
+    again = [job for job in plan if isinstance(job, TrainingJob) and job.training in lost]
+    return [job for job in plan if job in {*left, *again}]
+
+
+def ready(setting: Setting, job: Job) -> bool:
+    """Return whether the files are there that a job reads."""
+    return all(file_of(one, setting).is_file() for one in job.reads())
+
+
+def work(setting: Setting, job: Job) -> Row:
+    """Do a job and return its row."""
+    torch.backends.cudnn.allow_tf32 = False  # a measurement is in float32
+    return job.work(setting)
 
 
 def file_of(training: Training, setting: Setting) -> Path:

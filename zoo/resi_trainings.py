@@ -166,7 +166,9 @@ def train(
     logits = logits_of(model, shown)
     found = logits.argmax(1)
     arrays = {"layers": represented(model, shown[: size["probe"]]), "logits": logits}
-    np.savez(file, **{name: value.float().cpu().numpy() for name, value in arrays.items()})
+    whole = file.with_name(f"new-{file.name}")
+    np.savez(whole, **{name: value.float().cpu().numpy() for name, value in arrays.items()})
+    whole.replace(file)  # under its name only when it is complete
     return {
         "loss": round(loss, 4),
         "accuracy": float((found == truth).float().mean()),
