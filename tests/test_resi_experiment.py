@@ -17,6 +17,8 @@ import numpy as np
 import pytest
 import torch
 
+from sigmascope_papers.symmetry.similarity_tests import Scores, SimilarityTests, interval
+
 ZOO = Path(__file__).resolve().parents[1] / "zoo"
 SCRIPTS = ("trainings", "measures", "jobs", "scores", "summary", "experiment")
 OTHERS = (
@@ -44,7 +46,7 @@ def resi(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, ModuleType]]:
 
 def test_the_examples_in_the_docstrings(resi: dict[str, ModuleType]) -> None:
     tried = [doctest.testmod(resi[name]) for name in ("scores", "jobs")]
-    assert sum(one.attempted for one in tried) >= 10
+    assert sum(one.attempted for one in tried) >= 7
     assert not sum(one.failed for one in tried)
 
 
@@ -158,20 +160,20 @@ def test_orders_of_layers(resi: dict[str, ModuleType]) -> None:
     assert s.layer_correlation(one_of_both, distance) == pytest.approx(0)
 
 
-def test_the_jackknife_of_a_mean(resi: dict[str, ModuleType]) -> None:
+def test_the_jackknife_of_a_mean() -> None:
     """Of a plain mean it gives the usual error; of two tests that move alike no smaller one."""
-    s, random = resi["scores"], np.random.default_rng(2)
+    random = np.random.default_rng(2)
     numbers = random.standard_normal(8)
-    left = {seed: float(np.delete(numbers, seed).mean()) for seed in range(8)}
-    one, zero = s.Scores(float(numbers.mean()), left), s.Scores(0.0, dict.fromkeys(range(8), 0.0))
+    left = {str(seed): float(np.delete(numbers, seed).mean()) for seed in range(8)}
+    one, zero = Scores(float(numbers.mean()), left), Scores(0.0, dict.fromkeys(left, 0.0))
     half = 2.3646243 * numbers.std(ddof=1) / 8**0.5
     for count in (1, 2):
-        found = s.interval([one] * count, [zero] * count)
+        found = interval([one] * count, [zero] * count)
         assert found == pytest.approx(
             (numbers.mean(), numbers.mean() - half, numbers.mean() + half)
         )
-    opposite = s.Scores(-one.value, {seed: -value for seed, value in left.items()})
-    assert s.interval([one, opposite], [zero, zero]) == pytest.approx((0, 0, 0))
+    opposite = Scores(-one.value, {seed: -value for seed, value in left.items()})
+    assert interval([one, opposite], [zero, zero]) == pytest.approx((0, 0, 0))
 
 
 def made_rows(resi: dict[str, ModuleType], quality: dict[str, float]) -> list[dict[str, Any]]:
@@ -290,6 +292,10 @@ def test_it_runs_and_resumes(
     experiment.main(command)  # the last three again, with the same numbers
     assert [json.loads(line) for line in journal.read_text().splitlines()] == rows
     capsys.readouterr()
-    experiment.main(["summary", str(tmp_path / "out")])
+    stored = tmp_path / "resi.json"
+    experiment.main(["summary", str(tmp_path / "out"), "--store", str(stored)])
     assert capsys.readouterr().out in first
+    found = SimilarityTests.load(stored)
+    assert [*found.scores] == [*resi["scores"].TESTS]
+    assert found == resi["summary"].tests_of(rows, rows[0]["setting"])
     assert (tmp_path / "out" / "summary.md").read_text() in first

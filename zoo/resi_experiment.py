@@ -1,7 +1,7 @@
 """Which measure of similarity finds the differences that were made? Six tests on CIFAR-10:
 
     python zoo/resi_experiment.py run --data DIR --out OUT --scratch DIR --minutes 40
-    python zoo/resi_experiment.py summary OUT
+    python zoo/resi_experiment.py summary OUT [--store FILE]
 
 The tests follow the design of the ReSi benchmark (Klabunde et al. 2024, arXiv:2408.00531), rebuilt
 at a size that one core trains in half an hour. Everything is smaller than there: one network of
@@ -79,7 +79,7 @@ from pathlib import Path
 import torch
 from journal import Journal, follow
 from resi_jobs import Job, Setting, missing, planned, ready, work
-from resi_summary import summarized
+from resi_summary import summarized, tests_of
 
 FILE = "journal.jsonl"
 
@@ -148,13 +148,24 @@ def main(arguments: list[str] | None = None) -> None:
     runs.add_argument("--minutes", type=float, default=math.inf, help="nothing begins later")
     runs.add_argument("--jobs", type=int, default=1, help="processes")
     runs.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    commands.add_parser("summary").add_argument("out", type=Path)
+    tables = commands.add_parser("summary")
+    tables.add_argument("out", type=Path)
+    tables.add_argument("--store", type=Path, help="a file to write for `beyond-resi`")
     args = parser.parse_args(arguments)
     if args.command == "run":
         run(args)
         return
-    rows = list(Journal(args.out / FILE).rows.values())
-    print(summarized(rows, rows[-1]["setting"] if rows else {}))
+    path = args.out / FILE
+    if not path.is_file():
+        raise SystemExit(f"{path} is not there; name the --out of a run")
+    rows = list(Journal(path).rows.values())
+    setting = rows[-1]["setting"] if rows else {}
+    print(summarized(rows, setting))
+    if args.store:
+        found = tests_of(rows, setting)
+        if found is None:
+            raise SystemExit(f"{path} is not complete; the command that wrote it continues")
+        found.save(args.store)
 
 
 if __name__ == "__main__":

@@ -96,9 +96,6 @@ def _correlations(of_x: Array, of_y: Array) -> tuple[Array, Array]:
     return of_x @ turned, np.clip(found, 0.0, 1.0)
 
 
-OURS = ("G-Procrustes", "G-CKA")
-# a measure of ours -> the one that allows all rotations
-COUNTERPARTS = {"G-Procrustes": "orthogonal Procrustes", "G-CKA": "linear CKA"}
 MEASURES: dict[str, Measure] = {
     "G-Procrustes": symmetry.relu_procrustes,
     "G-CKA": symmetry.relu_cka,

@@ -1,15 +1,17 @@
-"""How well a measure of similarity passes a test: scores, ranks, and what one seed does to them."""
+"""How well a measure of similarity passes a test."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import rankdata, spearmanr, t as student
+from scipy.stats import spearmanr
+
+from sigmascope_papers.symmetry.similarity_tests import Scores
 
 
 class Node(NamedTuple):
@@ -144,53 +146,6 @@ def seeds_of(values: Values) -> list[int]:
     return sorted({node.seed for pair in values for node in pair})
 
 
-class Scores(NamedTuple):
-    """The score of a measure in a test, and those without the networks of each number."""
-
-    value: float
-    left_out: dict[int, float]
-
-    def at(self, seed: int | None) -> float:
-        """Return the score without a number; as it is if the test has none of that number."""
-        return self.value if seed is None else self.left_out.get(seed, self.value)
-
-
 def scored(score: Score, values: Values, known: Values) -> Scores:
-    left = {seed: score(without(values, seed), known) for seed in seeds_of(values)}
+    left = {str(seed): score(without(values, seed), known) for seed in seeds_of(values)}
     return Scores(score(values, known), left)
-
-
-def ranks(scores: Sequence[float]) -> list[float]:
-    """Return the ranks of scores, 1 for the largest; ties share their mean, NaN comes last.
-
-    >>> ranks([0.5, 0.9, float("nan"), 0.5])
-    [2.5, 1.0, 4.0, 2.5]
-    """
-    filled = np.array([-np.inf if math.isnan(one) else one for one in scores])
-    return [float(one) for one in rankdata(-filled)]
-
-
-def interval(first: Sequence[Scores], second: Sequence[Scores]) -> tuple[float, float, float]:
-    """Return the mean difference of scores over tests, and its 95 % interval by the jackknife.
-
-    The tests share networks: each number of a network moves several of them, and its moves are
-    added with their signs before they are squared. The degrees of freedom are those of the test
-    with the fewest numbers.
-
-    >>> one = Scores(0.5, {0: 0.4, 1: 0.5, 2: 0.6})
-    >>> zero = Scores(0.0, {0: 0.0, 1: 0.0, 2: 0.0})
-    >>> [round(number, 3) for number in interval([one], [zero])]  # 4.303 · sqrt(2/3 · 0.02)
-    [0.5, 0.003, 0.997]
-    """
-    moves: dict[int, float] = defaultdict(float)
-    fewest, count = math.inf, len(first)
-    for a, b in zip(first, second, strict=True):
-        left = {seed: a.left_out[seed] - b.left_out[seed] for seed in a.left_out}
-        mean, n = float(np.mean([*left.values()])), len(left)
-        fewest = min(fewest, n)
-        for seed, value in left.items():
-            moves[seed] += math.sqrt((n - 1) / n) * (value - mean) / count
-    difference = float(np.mean([a.value - b.value for a, b in zip(first, second, strict=True)]))
-    error = math.sqrt(sum(move**2 for move in moves.values()))
-    half = float(student.ppf(0.975, fewest - 1)) * error
-    return difference, difference - half, difference + half

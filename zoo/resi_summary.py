@@ -8,9 +8,23 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from resi_measures import COUNTERPARTS, MEASURES, OURS
-from resi_scores import TESTS, Node, Pair, Scores, interval, ranks, scored
+from resi_measures import MEASURES
+from resi_scores import TESTS, Node, Pair, scored
 from resi_trainings import DEGREES, DESIGNS, LAYERS, Training, member
+
+from sigmascope_papers.symmetry.similarity_tests import (
+    COUNTERPARTS,
+    OURS,
+    Ends,
+    Scores,
+    SimilarityTests,
+    Treatment,
+    rank_spread,
+    ranks,
+    restricted,
+    rivaled,
+    verdict,
+)
 
 Row = dict[str, Any]
 Similarities = dict[str, dict[str, dict[Pair, float]]]  # test -> measure -> pair -> number
@@ -91,14 +105,30 @@ def _key(training: Training) -> str:
     return f"train/{training.name}"
 
 
+def tests_of(rows: Sequence[Row], setting: Mapping[str, int]) -> SimilarityTests | None:
+    """Return the outcome of the networks of one setting, None while something is missing."""
+    first, moved, _ = _outcome(rows, setting)
+    if len(first) < len(TESTS) or len(moved) < len(DESIGNS):
+        return None
+    treated = {name: Treatment(tuple(means), worked) for name, (means, worked) in moved.items()}
+    return SimilarityTests(first, treated, dict(setting))
+
+
+def _outcome(
+    rows: Sequence[Row], setting: Mapping[str, int]
+) -> tuple[Table, dict[str, tuple[list[float], bool]], Table]:
+    own = {row["key"]: row for row in rows if row["setting"] == setting}
+    first, second = tables(list(own.values()))
+    return first, treatments(own, setting.get("seeds", 0)), second
+
+
 def summarized(rows: Sequence[Row], setting: Mapping[str, int]) -> str:
     """Return all tables and answers in Markdown, of the networks of one setting."""
-    own = {row["key"]: row for row in rows if row["setting"] == setting}
-    moved = treatments(own, setting.get("seeds", 0))
-    first, second = tables(list(own.values()))
-    if len(first) < len(TESTS) or len(moved) < len(DESIGNS):
+    first, moved, second = _outcome(rows, setting)
+    found = tests_of(rows, setting)
+    if found is None:
         return f"Not all tests have been made: {', '.join(first) or 'none'} so far."
-    counted = [name for name in TESTS if name not in moved or moved[name][1]]
+    counted = found.counted
     parts = [_heading(setting), _worked(moved), _ranks(first, counted)]
     parts += [_values(first, second), _against(first, counted), _group(first, counted)]
     return "\n".join(line for part in parts for line in part)
@@ -124,17 +154,6 @@ def _worked(moved: Mapping[str, tuple[list[float], bool]]) -> list[str]:
     return [*lines, ""]
 
 
-def mean_ranks(first: Table, counted: Sequence[str], seed: int | None = None) -> dict[str, float]:
-    """Return the mean rank over tests of each measure, also without one number of networks."""
-    by_test = [ranks([one.at(seed) for one in first[name].values()]) for name in counted]
-    means = [statistics.fmean(column) for column in zip(*by_test, strict=True)]
-    return dict(zip(MEASURES, means, strict=True))
-
-
-def _seeds(first: Table) -> list[int]:
-    return sorted({seed for test in first.values() for one in test.values() for seed in one[1]})
-
-
 def _ranks(first: Table, counted: Sequence[str]) -> list[str]:
     lines = ["## Ranks", "", "1 is best; in brackets, without one number of networks.", ""]
     lines.append("| measure | " + " | ".join(first) + " | mean rank |")
@@ -145,11 +164,10 @@ def _ranks(first: Table, counted: Sequence[str]) -> list[str]:
         columns = [ranks([one.at(seed) for one in test.values()]) for seed in (None, *seeds)]
         for measure, row in zip(MEASURES, zip(*columns, strict=True), strict=True):
             cells[measure].append(f"{row[0]:g} ({min(row[1:]):g} to {max(row[1:]):g})")
-    means = mean_ranks(first, counted)
-    spread = [mean_ranks(first, counted, seed) for seed in _seeds(first)]
-    for measure in sorted(MEASURES, key=means.__getitem__):
-        low, high = (end(one[measure] for one in spread) for end in (min, max))
-        last = f"**{means[measure]:.2f}** ({low:.2f} to {high:.2f})"
+    spread = rank_spread(first, counted)
+    for measure in sorted(MEASURES, key=spread.__getitem__):
+        mean, low, high = spread[measure]
+        last = f"**{mean:.2f}** ({low:.2f} to {high:.2f})"
         lines.append(f"| {measure} | {' | '.join(cells[measure])} | {last} |")
     left = [name for name in TESTS if name not in counted]
     lines += ["", f"Not counted in the mean: {', '.join(left)}." if left else "All tests count."]
@@ -167,25 +185,13 @@ def _values(first: Table, second: Table) -> list[str]:
     return [*lines, ""]
 
 
-def verdict(low: float, high: float, words: tuple[str, str]) -> str:
-    """Return which word an interval says: below 0, above 0, or open."""
-    return words[0] if high < 0 else words[1] if low > 0 else "open"
-
-
-def best_rival(test: Mapping[str, Scores]) -> str:
-    """Return the measure with the highest score that is not ours."""
-    places = dict(zip(test, ranks([one.value for one in test.values()]), strict=True))
-    return min((one for one in test if one not in OURS), key=places.__getitem__)
-
-
 def _against(first: Table, counted: Sequence[str]) -> list[str]:
     lines = ["## Ours against the best rival", ""]
     lines.append("| test | measure | score | best rival | score | difference | answer |")
     lines.append("|---|---|--:|---|--:|---|---|")
     for name, test in first.items():
-        rival = best_rival(test)
         for measure in OURS:
-            ends = interval([test[measure]], [test[rival]])
+            rival, ends = rivaled(first, name, measure)
             answer = verdict(ends[1], ends[2], ("loses", "wins"))
             scores = f"{test[measure].value:.3f} | {rival} | {test[rival].value:.3f}"
             mark = "" if name in counted else " (not counted)"
@@ -193,7 +199,7 @@ def _against(first: Table, counted: Sequence[str]) -> list[str]:
     return [*lines, ""]
 
 
-def shown(ends: tuple[float, float, float]) -> str:
+def shown(ends: Ends) -> str:
     return f"{ends[0]:+.3f} ({ends[1]:+.3f} to {ends[2]:+.3f})"
 
 
@@ -203,7 +209,7 @@ def _group(first: Table, counted: Sequence[str]) -> list[str]:
     for ours, other in COUNTERPARTS.items():
         for name in (*first, "mean"):
             chosen = counted if name == "mean" else [name]
-            ends = interval(*([first[test][one] for test in chosen] for one in (ours, other)))
+            ends = restricted(first, chosen, ours)
             answer = verdict(ends[1], ends[2], ("hurts", "helps"))
             lines.append(f"| {name}: {ours} less {other} | {shown(ends)} | {answer} |")
     return [*lines, ""]
