@@ -152,7 +152,7 @@ def pages() -> dict[str, str]:
                 text += underlined(title, "-") + "".join(map(described, part))
         texts[page] = text
         index.append(underlined(listed[0].title, "-"))
-        index += [".. list-table::\n   :widths: 40 60\n\n"]
+        index += [".. list-table::\n   :class: api-names\n   :widths: 40 60\n\n"]
         index += [
             f"   * - :py:obj:`{one.name.removeprefix(PACKAGE + '.')} <{one.name}>`\n"
             f"     - {rst(one.summary)}\n"
