@@ -3,8 +3,9 @@
     python packaging/check.py --python python3.11 --python python3.12 --extras vision,ot
 
 Builds wheels and sdists of both distributions, looks into them, and installs the wheels into clean
-environments: as they are, with each extra, and with the lowest versions of the ranges, where the
-tests of the core are run. Writes packaging/checked.md. Needs build, hatchling and twine.
+environments: as they are, with each extra (of further interpreters with all extras together; A+B are
+tried together too), and with the lowest versions of the ranges, where the tests of the core are run.
+Writes packaging/checked.md. Needs build, hatchling and twine.
 
 Each environment is new; only torch is in one that all of an interpreter share, and that is kept.
 """
@@ -60,6 +61,7 @@ class Report:
         print(f"{what}: {outcome}", flush=True)
         self.rows.append((what, outcome))
         self.failed |= failed
+        write(self)  # so that an interrupted run leaves what it found
 
 
 def run(*command: str | Path, **more: object) -> subprocess.CompletedProcess[str]:
@@ -171,7 +173,7 @@ def installed(
 ) -> bool:
     """Install the wheels, with an extra, and use them from an empty directory."""
     library, papers = wheels
-    target = f"{library}[{extra}]" if extra else str(library)
+    target = f"{library}[{extra.replace('+', ',')}]" if extra else str(library)
     pip = (inside, "-m", "pip", *PIP)
     done = run(*pip, "install", target, papers, "-c", ROOT / constraints)
     if done.returncode:
@@ -238,15 +240,16 @@ def main() -> int:
     wheels = built(report, work)
     interpreters = arguments.python or [sys.executable]
     extras = arguments.extras.split(",") if arguments.extras else []
-    for python in [] if arguments.only_lowest or not wheels else interpreters:
+    for number, python in enumerate([] if arguments.only_lowest or not wheels else interpreters):
         base = with_torch(report, python, work, "constraints.txt")
-        for extra in ["", *extras] if base else ():
-            what = f"Python {version_of(python)}, {'extra ' + extra if extra else 'no extras'}"
+        chosen = extras if number == 0 else ["+".join(extras)] if extras else []
+        for extra in ["", *chosen] if base else ():
+            told = f"extra {extra.replace('+', ', ')}" if extra else "no extras"
+            what = f"Python {version_of(python)}, {told}"
             inside = fresh(base, work / "fresh")
             installed(report, inside, wheels, what, extra, "constraints.txt")
     if wheels and not arguments.skip_lowest:
         lowest(report, interpreters[0], work, wheels, arguments.workers)
-    write(report)
     return int(report.failed)
 
 

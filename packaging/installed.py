@@ -1,6 +1,6 @@
 """Use an installed sigmascope as a newcomer would, from an empty directory; see check.py.
 
-python -W error installed.py EXTRA        # - for none
+python -W error installed.py EXTRA        # - for none, A+B for several
 """
 
 from __future__ import annotations
@@ -44,11 +44,12 @@ def main() -> None:
         raise SystemExit(f"versions differ: {sg.__version__}, {version}")
     if command("--version").strip() != f"sigmascope {version}":
         raise SystemExit("--version differs")
-    extra = sys.argv[1]
-    for package in BROUGHT.get(extra, ()):
-        if importlib.util.find_spec(package) is None:
-            raise SystemExit(f"the extra {extra} lacks {package}")
-    used = use(extra) if extra in BROUGHT else whole()
+    extras = [extra for extra in sys.argv[1].split("+") if extra in BROUGHT]
+    for extra in extras:
+        for package in BROUGHT[extra]:
+            if importlib.util.find_spec(package) is None:
+                raise SystemExit(f"the extra {extra} lacks {package}")
+    used = "; ".join(map(use, extras)) if extras else whole()
     print(f"version {version}, {len(sg.__all__)} names, {used}")
 
 
