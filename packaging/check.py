@@ -3,9 +3,9 @@
     python packaging/check.py --python python3.11 --python python3.12 --extras vision,ot
 
 Builds wheels and sdists of both distributions, looks into them, and installs the wheels into clean
-environments: as they are, with each extra (of further interpreters with all extras together; A+B are
-tried together too), and with the lowest versions of the ranges, where the tests of the core are run.
-Writes packaging/checked.md. Needs build, hatchling and twine.
+environments: as they are, with each extra, and with the lowest versions of the ranges, where the
+tests of the core are run. Further interpreters get all extras at once, as A+B does. Writes
+packaging/checked.md. Needs build, hatchling and twine.
 
 Each environment is new; only torch is in one that all of an interpreter share, and that is kept.
 """
