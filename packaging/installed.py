@@ -69,6 +69,18 @@ def use(extra: str) -> str:
         names = ("torchvision/squeezenet1_1", "timm/resnet10t")
         command("measure", *names, "--weights", "none", "--data", "random:64", "--limit", "64")
         return "networks of torchvision and timm measured"
+    if extra in ("ray", "slurm"):
+        chosen = ("--data", "embedded", "--limit", "64", "--on", extra, "-o", f"on-{extra}")
+        command("measure", "sigmascope/resnet20", *chosen)
+        return f"a network measured on {extra}"  # without `sbatch` by a process of submitit
+    if extra == "torchmetrics":
+        import torch
+
+        from sigmascope.integrations.torchmetrics import AffinityScore
+
+        metric = AffinityScore()
+        metric.update(torch.randn(256, 4), torch.randn(256, 4))
+        return f"a metric of {metric.result.n} samples"
     if extra == "ot":
         import numpy as np
 
