@@ -33,6 +33,7 @@ extensions = [
 exclude_patterns = ["extensions", "drawings", "_static/vendor/*.md", "examples/*.ipynb"]
 nitpicky = True
 language = "en"
+smartquotes = False  # start="given" is to be copied as it stands
 
 # Markdown. A heading has the anchor that code hosts give it.
 myst_enable_extensions = ["dollarmath"]
