@@ -44,3 +44,35 @@ def test_other_architectures_are_refused() -> None:
     result = run("align", "sigmascope/resnet20", "sigmascope/plain20", *FEW)
     assert result.exit_code == 1
     assert "different architectures" in result.stderr
+
+
+def test_two_files_with_weights_of_one_network(tmp_path: Path) -> None:
+    network = sg.catalog.model(NETWORKS[0]).network
+    files = [tmp_path / name for name in ("first.pt", "second.pt")]
+    torch.save(network.state_dict(), files[0])
+    torch.save(sg.symmetry.move(network, seed=1).state_dict(), files[1])
+    result = run("align", NETWORKS[0], NETWORKS[0], *FEW, "--weights", *files)
+    assert result.exit_code == 0
+    title = "sigmascope/resnet20 (second.pt) aligned to sigmascope/resnet20 (first.pt) by weights"
+    assert title in result.output
+    assert "cosine 1.0000" in result.output
+    assert "conv1" in result.output
+
+
+def test_random_weights_are_of_two_seeds() -> None:
+    _, content = document(
+        run("align", NETWORKS[0], NETWORKS[0], *FEW, "--weights", "none", "none", "--json")
+    )
+    assert content["alignment"]["before"] > 100
+    assert content["alignment"]["overall"] < 0.5
+    one = run("align", *NETWORKS, *FEW, "--weights", "none")
+    assert one.exit_code == 2
+    assert "'--weights' requires 2 arguments" in one.stderr
+
+
+def test_networks_that_do_not_move_are_named() -> None:
+    name = "sigmascope/swin-small"
+    result = run("align", name, name, *FEW, "--weights", "none", "none")
+    assert result.exit_code == 1
+    assert "networks such as sigmascope/swin-small cannot be aligned" in result.stderr
+    assert "view#2" in result.stderr

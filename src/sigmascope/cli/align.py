@@ -15,14 +15,16 @@ from sigmascope.cli.program import DONE
 if TYPE_CHECKING:
     from torch import nn
 
+    from sigmascope.catalog.entry import Model
     from sigmascope.symmetry.aligning.result import Alignment
     from sigmascope.symmetry.barriers import Barrier
 
 NAME = "align"
 WEIGHTS = "aligned.safetensors"
-
-
-EXAMPLES = ("sigmascope align sigmascope/myrtle:0 sigmascope/myrtle:1 --data embedded -o aligned",)
+EXAMPLES = (
+    "sigmascope align sigmascope/myrtle:0 sigmascope/myrtle:1 --data embedded -o aligned",
+    "sigmascope align torchvision/resnet18 torchvision/resnet18 --weights a.pt b.pt --data cifar10",
+)
 
 
 @click.command(
@@ -31,6 +33,13 @@ EXAMPLES = ("sigmascope align sigmascope/myrtle:0 sigmascope/myrtle:1 --data emb
 )
 @options.network("a", metavar="A")
 @options.network("b", metavar="B")
+@options.option(
+    "--weights",
+    "Weights of A and of B, each default, none (random, of B with the next seed) or FILE.",
+    ("default", "default"),
+    nargs=2,
+    metavar="A B",
+)
 @options.data("embedded")
 @options.split
 @options.limit
@@ -45,7 +54,8 @@ EXAMPLES = ("sigmascope align sigmascope/myrtle:0 sigmascope/myrtle:1 --data emb
 def align(a: str, b: str, out: str | None, as_json: bool, **given: Any) -> int:
     """Bring network B onto network A by its symmetries, and measure the barrier between them.
 
-    Networks are given by their names in the catalog and must have one architecture. Prints the
+    Networks are given by their names in the catalog and must have one architecture; two files with
+    weights of the same network by --weights. Prints the
     similarity of each layer before and after, and loss and accuracy along the straight line between
     the networks. Writes barrier.svg and barrier.png with the data in barrier.csv, the table of
     layers, layers.csv, and the weights of B after aligning, aligned.safetensors.
@@ -74,21 +84,40 @@ def _aligned(names: tuple[str, str], given: dict[str, Any]) -> tuple[Alignment, 
     from dataclasses import replace
 
     from sigmascope.catalog.datasets import data
-    from sigmascope.catalog.models import model
     from sigmascope.runs.network import checked_device
-    from sigmascope.symmetry import align as bring, barrier
+    from sigmascope.symmetry import UnmovableError, align as bring, barrier
 
     device = checked_device(given["device"])
-    first, second = (model(name, seed=given["seed"]) for name in names)
+    (first, second), titles = _networks(names, given["weights"], given["seed"])
     chosen = {name: given[name] for name in ("split", "batch_size", "limit", "seed")}
     samples = data(given["data"], root=given["data_root"], transform=first.transform, **chosen)
-    inform(f"Aligning {names[1]} to {names[0]} by {given['by']}")
+    inform(f"Aligning {titles[1]} to {titles[0]} by {given['by']}")
     a, b = (entry.network.to(device) for entry in (first, second))
-    found = bring(a, b, samples, by=given["by"], controls=given["controls"])
-    found = replace(found, networks=names)
+    try:
+        found = bring(a, b, samples, by=given["by"], controls=given["controls"])
+    except UnmovableError as refusal:
+        raise UnmovableError(
+            f"networks such as {names[0]} cannot be aligned, as their channels cannot be followed: "
+            f"{refusal}"
+        ) from None
+    found = replace(found, networks=titles)
     inform(f"Following the line between them on {counted(samples.size, 'sample')}")
     line = barrier(a, b, samples, alignment=found, points=given["points"])
     return found, line, found.apply(b)
+
+
+def _networks(
+    names: tuple[str, str], weights: tuple[str, str], seed: int
+) -> tuple[tuple[Model, Model], tuple[str, str]]:
+    """Return two networks, and what to call them."""
+    from sigmascope.catalog.models import model
+
+    found, titles = [], []
+    for number, (name, own) in enumerate(zip(names, weights, strict=True)):
+        random = own == "none"
+        found.append(model(name, weights=None if random else own, seed=seed + number * random))
+        titles.append(name if own == "default" else f"{name} ({Path(own).name})")
+    return (found[0], found[1]), (titles[0], titles[1])
 
 
 def _write(found: Alignment, line: Barrier, network: nn.Module, folder: Path) -> list[Path]:

@@ -187,8 +187,9 @@ def _check_same_wiring(a: Wiring, b: Wiring) -> None:
     for one, other in zip(a.ties.reasons, b.ties.reasons, strict=False):
         if one != other:
             raise InputError(
-                f"the networks have different architectures: in a {one!r}, in b {other!r}. Pass "
-                "two networks of one architecture."
+                "the networks have different architectures, though their parameters have equal "
+                f"shapes: what fixes channels is in a '{one}' where in b it is '{other}'. Pass two "
+                "networks of one architecture."
             )
     if [*a.turns] != [*b.turns] or len(a.ties.reasons) != len(b.ties.reasons):
         raise InputError(
