@@ -19,7 +19,7 @@ import torch
 from sigmascope_papers.symmetry.lines import CURVES, Line, Lines, jackknifed, reduction
 
 ZOO = Path(__file__).resolve().parents[1] / "zoo"
-SCRIPTS = ("align_experiment", "align_gather", "align_jobs", "align_summary")
+SCRIPTS = ("align_experiment", "align_gather", "align_jobs", "align_plan", "align_summary")
 BEST = "activations, all, corrected"
 OTHERS = ("train", "trainer", "recipes", "objectives", "journal")
 
@@ -195,6 +195,18 @@ def test_what_the_lines_read_is_gathered(
             np.load(tmp_path / folder / f"{split}_images.npy") for folder in ("data", "new")
         )
         assert np.array_equal(part, whole[:count])
+
+
+def test_what_is_planned_is_counted(scripts: dict[str, ModuleType]) -> None:
+    jobs = scripts["align_jobs"]
+    options = jobs.Options(Path(), Path(), "cpu", 2500)
+    told = scripts["align_plan"].plan(jobs.planned([*jobs.FAMILIES], ["lines", "widths"]), options)
+    rows = {line.split(" | ")[0]: line.split(" | ")[1:] for line in told}
+    assert rows["| myrtle, pairs"][:2] == ["28", f"{81 * 2500 + 4000 + 3000:,}"]
+    assert rows["| myrtle-nobn, pairs"][:2] == ["3", f"{86 * 2500 + 4000 + 3000:,}"]
+    assert rows["| vgg16 x4, trainings"][:2] == ["3", f"{3 * 50000 * 40:,}"]
+    ratio = float(rows["| vgg16 x4, pairs"][2]) / float(rows["| vgg16, pairs"][2])
+    assert 15 < ratio < 17
 
 
 def test_threads_are_told_to_new_processes_alone(

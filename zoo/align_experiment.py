@@ -3,6 +3,7 @@
     python zoo/align_experiment.py run --data DIR --out DIR --scratch DIR --minutes 9 --jobs 12
     python zoo/align_experiment.py summary OUT [--store FILE]
     python zoo/align_experiment.py figure OUT       # OUT/similarity.png
+    python zoo/align_experiment.py plan             # how much it computes
     python zoo/align_experiment.py files            # the weights of the zoo that it reads
     python zoo/align_experiment.py gather --data DIR --to NEW     # what --stage lines reads, 54 MB
 
@@ -68,6 +69,7 @@ from typing import Any
 import torch
 from align_gather import gather
 from align_jobs import FAMILIES, Options, files, missing, planned, work
+from align_plan import plan as counted
 from align_summary import lines_of, summarized
 from journal import Journal, follow
 
@@ -140,6 +142,7 @@ def main(arguments: list[str] | None = None) -> None:
     tables.add_argument("--store", type=Path, help="a file to write for `beyond-align`")
     commands.add_parser("figure").add_argument("out", type=Path)
     commands.add_parser("files")
+    commands.add_parser("plan")
     gathers = commands.add_parser("gather")
     gathers.add_argument("--data", type=Path, required=True, help="that zoo/data.py wrote")
     gathers.add_argument("--to", type=Path, required=True)
@@ -148,6 +151,9 @@ def main(arguments: list[str] | None = None) -> None:
     args = parser.parse_args(arguments)
     if args.command == "files":
         print("\n".join(files()))
+    elif args.command == "plan":
+        nowhere = Options(Path(), Path(), "cpu", IMAGES)
+        print("\n".join(counted(planned([*FAMILIES], [*STAGES]), nowhere)))
     elif args.command == "gather":
         size = gather(args.data, args.to, _chosen("--only", args.only, FAMILIES), args.images)
         print(f"{args.to}: {size / 1e6:.1f} MB")

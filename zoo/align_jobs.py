@@ -19,7 +19,7 @@ from train import load_data, normalized, save_weights
 from trainer import Trainer
 
 import sigmascope as sg
-from sigmascope.catalog.cifar import VGG_COUNTS
+from sigmascope.catalog.cifar import NETWORKS, VGG_COUNTS
 from sigmascope.catalog.cifar_convnets import VGG
 from sigmascope.symmetry.barriers import curves_to
 
@@ -136,7 +136,10 @@ def work(options: Options, job: Job) -> dict[str, Any]:
     return {**facts, **job.size(options), **row, "seconds": round(time.monotonic() - began, 1)}
 
 
-def _wide(width: int) -> nn.Module:
+def build(family: str, width: int) -> nn.Module:
+    """Return a network with random weights; only VGG-16 has other widths."""
+    if width == 1:
+        return NETWORKS[family]()
     return VGG(tuple(width * one for one in BASE), VGG_COUNTS[16])
 
 
@@ -148,7 +151,7 @@ def _trained(job: Job, options: Options) -> dict[str, Any]:
     recipe = replace(recipe, epochs=options.epochs or recipe.epochs)
     recipe = replace(recipe, batch=32) if small else recipe
     torch.manual_seed(seed)
-    model = _wide(job.width).to(options.device)
+    model = build(job.family, job.width).to(options.device)
     trainer = Trainer(model, recipe, data["train_images"], data["train_labels"], seed=seed)
     model.train()
     losses = [trainer.epoch(epoch) for epoch in range(recipe.epochs)]
@@ -163,7 +166,7 @@ def _trained(job: Job, options: Options) -> dict[str, Any]:
 def _network(job: Job, seed: int, options: Options) -> nn.Module:
     if job.width == 1:
         return sg.catalog.model(f"sigmascope/{job.family}:{seed}").network.eval()
-    network = _wide(job.width)
+    network = build(job.family, job.width)
     network.load_state_dict(load_file(_weights(job, seed, options)))
     return network.eval()
 
