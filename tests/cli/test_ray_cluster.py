@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ import sigmascope as sg
 from sigmascope.runs.folder import files_of
 from tests.cli.running import run, started
 from tests.measure.same_signature import assert_same
-from tests.runs.tiny import hold, let_go, names_in, wait_until_held
+from tests.runs.tiny import hold, let_go, names_in
 
 pytest.importorskip("ray", reason="Ray is not installed")
 pytestmark = [
@@ -121,6 +122,14 @@ def found_in(folder: Path, name: str) -> sg.Signature:
     return found
 
 
+def wait_until_held_by(process: subprocess.Popen[str], folder: Path) -> None:
+    """Wait until a run is held, or has ended, which it should not."""
+    while not (folder / "networks.held").exists():
+        if process.poll() is not None:
+            raise AssertionError("".join(process.communicate()))
+        time.sleep(0.05)
+
+
 def test_a_cluster_by_its_client_port_and_by_auto(tmp_path: Path, cluster: Cluster) -> None:
     """Whole networks, parts of one, a network that fails, and Ctrl-C."""
     names = names_in(tmp_path, "conv", "broken", "held")
@@ -142,7 +151,7 @@ def test_a_cluster_by_its_client_port_and_by_auto(tmp_path: Path, cluster: Clust
     hold(tmp_path, after=0)
     command = (names[2], *DATA, "-o", tmp_path / "stopped", "--on", address)
     process = started("measure", *command, **cluster.environment)
-    wait_until_held(tmp_path)
+    wait_until_held_by(process, tmp_path)
     process.send_signal(signal.SIGINT)
     assert "the same command continues from there" in process.communicate(timeout=PATIENCE)[1]
     assert process.returncode == 130
@@ -158,7 +167,7 @@ def test_a_cluster_that_goes_makes_no_network_fail(tmp_path: Path, cluster: Clus
     more = ("--on", f"ray://127.0.0.1:{cluster.port}", "--pending", "1")
     command = (*names, *DATA, "-o", tmp_path / "runs")
     process = started("measure", *command, *more, **cluster.environment)
-    wait_until_held(tmp_path)
+    wait_until_held_by(process, tmp_path)
     kill(cluster.process)
     said = process.communicate(timeout=PATIENCE)[1]
     assert process.returncode == 1

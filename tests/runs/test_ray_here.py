@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from concurrent.futures import Future
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -157,6 +158,30 @@ def test_what_is_lost_is_told_from_what_fails(
     ray = Lost(error, stays=True)
     [call] = finished_calls(RayTasks(ray, Resources()), [(pow, 2, 5)])
     assert (type(call.error), ray.submitted) == (kind, times)
+
+
+@pytest.mark.parametrize(
+    ("told", "times", "result"),
+    [
+        ("Initialization failure: Starting Ray client server failed. See the log", 2, ""),
+        ("Starting Ray client server failed", 3, "does not answer"),
+        ("ray client connection timeout", 1, "does not answer"),
+    ],
+)
+def test_a_client_that_is_not_served_tries_again(told: str, times: int, result: str) -> None:
+    """The server of clients fails to fork now and then; what else is wrong stays so."""
+    tried: list[str] = []
+
+    def init(*, address: str, **_: object) -> None:
+        tried.append(address)
+        if result or len(tried) < times:
+            raise ConnectionAbortedError(told)
+
+    with ray_cluster._kept_environment(), ExitStack() as stack:
+        if result:
+            stack.enter_context(pytest.raises(sg.OptionError, match=result))
+        ray_cluster._connect(SimpleNamespace(init=init), "ray://head:10001", "")
+    assert tried == ["ray://head:10001"] * times
 
 
 def test_what_ray_does_to_variables_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,8 @@ from sigmascope.runs.executors.window import LostTaskError
 from sigmascope.store.leftovers import is_process_alive, process_table
 
 FOLDER = "sg-ray-"  # the beginning of the directories of Rays that are started here
+ATTEMPTS = 3  # to connect
+NOT_SERVED = "Starting Ray client server failed"  # what Ray says then
 OWNER = "owner"  # the file in it that says when the process of its name began
 
 
@@ -224,7 +226,7 @@ def _connect(ray: Any, address: str, folder: str) -> None:
         how["address"] = "local"  # also where RAY_ADDRESS names another one
     handler = signal.getsignal(signal.SIGTERM)
     try:
-        ray.init(**how)
+        _initialize(ray, how)
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, handler)  # Ray has put its own in its place
     except (ConnectionError, RuntimeError, ValueError) as error:
@@ -238,6 +240,20 @@ def _connect(ray: Any, address: str, folder: str) -> None:
         )
         where = address or "this machine"
         raise OptionError(f"Ray at {where} does not answer ({told}). {remedy}.") from error
+
+
+def _initialize(ray: Any, how: dict[str, Any]) -> None:
+    """Connect; try again where the server of clients could not begin to serve this one.
+
+    It forks for each client while gRPC has threads, which breaks off now and then.
+    """
+    for attempt in range(ATTEMPTS):
+        try:
+            ray.init(**how)
+            return
+        except ConnectionError as error:
+            if NOT_SERVED not in str(error) or attempt == ATTEMPTS - 1:
+                raise
 
 
 def _ray() -> Any:
