@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import gc
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -297,3 +299,31 @@ def test_inputs() -> None:
         move(nn.ReLU())
     with pytest.raises(OptionError, match="log_std must be a number >= 0, got -1"):
         move(nn.Linear(2, 2), log_std=-1)
+
+
+class OfOneSize(nn.Module):
+    """A network that takes inputs of one size only, not the first that is tried."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.head = nn.Conv2d(3, 4, 3), nn.Linear(4 * 62 * 62, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.conv(x).relu().flatten(1))
+
+
+def test_sizes_that_did_not_fit_do_not_keep_the_network() -> None:
+    """It is freed with its last name, without the collector of cycles."""
+    on = gc.isenabled()
+    gc.disable()
+    try:
+        network = OfOneSize()
+        moved = move(network, seed=0)
+        gone = weakref.ref(moved)
+        assert check_equivalence(network, moved, torch.randn(2, 3, 64, 64)).holds
+        spaces(moved)
+        del moved
+        assert gone() is None
+    finally:
+        if on:
+            gc.enable()

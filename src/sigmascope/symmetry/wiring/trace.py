@@ -45,7 +45,7 @@ def trace(model: nn.Module, example_input: Any = None, *, exact_eval: bool = Fal
             not change which channels are connected.
         exact_eval: see `move`.
     """
-    problem: Exception | None = None
+    problem = ""  # the words alone: an exception that is kept would keep the network
     for example in _made_up(model) if example_input is None else [example_input]:
         wiring = Wiring(model, exact_eval=exact_eval)
         wiring.know(example)
@@ -55,17 +55,17 @@ def trace(model: nn.Module, example_input: Any = None, *, exact_eval: bool = Fal
         except UNFIT as error:
             if wiring.refusal is not None:
                 raise wiring.refusal from None
-            problem = error
+            if example_input is not None:
+                raise InputError(f"the network does not take example_input: {error}") from error
+            problem = str(error)
             continue
         if wiring.refusal is not None:
             raise wiring.refusal
         wiring.finish(output)
         wiring.example = example
         return wiring
-    if example_input is None:
-        last = f" The last input that was tried failed: {problem}" if problem else ""
-        raise InputError(f"no example input fits this network. Pass example_input, a batch.{last}")
-    raise InputError(f"the network does not take example_input: {problem}") from problem
+    last = f" The last input that was tried failed: {problem}" if problem else ""
+    raise InputError(f"no example input fits this network. Pass example_input, a batch.{last}")
 
 
 def run(model: nn.Module, example: Any) -> Any:
