@@ -314,12 +314,13 @@ class OfOneSize(nn.Module):
         return self.head(self.conv(x).relu().flatten(1))
 
 
-def test_sizes_that_did_not_fit_do_not_keep_the_network() -> None:
-    """It is freed with its last name, without the collector of cycles."""
+@pytest.mark.parametrize("training", [False, True])
+def test_sizes_that_did_not_fit_do_not_keep_the_network(training: bool) -> None:
+    """It is freed with its last name, without the collector of cycles; in any mode."""
     on = gc.isenabled()
     gc.disable()
     try:
-        network = OfOneSize().eval()
+        network = OfOneSize().train(training)
         moved = move(network, seed=0)
         gone = weakref.ref(moved)
         assert check_equivalence(network, moved, torch.randn(2, 3, 64, 64)).holds

@@ -57,6 +57,8 @@ class Gate:
         remove_hook(self._network, self._hook)
         for train in self._trains:
             train.remove()
+        # both refer to the gate, and the gate to the network: without them it is freed in time
+        self._hook, self._trains = _nothing, []
         if self in _closed:
             _closed.remove(self)
         # after a fork another thread opens it: nobody waits, and the lock of the event may be held
@@ -99,6 +101,10 @@ class Gate:
             return (module.train if again else train)(*args, **kwargs)
 
         return gated
+
+
+def _nothing(*_: object) -> None:
+    """Take the place of a hook."""
 
 
 _closed: list[Gate] = []
