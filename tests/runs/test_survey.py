@@ -165,6 +165,7 @@ def test_every_batch_of_a_list_is_part_of_the_data(
         ({}, [torch.ones(2, 2)], {}, sg.InputError, "names is empty"),
         (["a"], DATA, {"executor": 3}, sg.InputTypeError, r"must have submit\(function, \.\.\.\)"),
         (["a"], DATA, {"executor": "rya"}, sg.OptionError, "on='rya' is not an engine"),
+        (["a"], DATA, {"resources": Resources(gpus=99)}, sg.OptionError, "this machine has"),
         (["a"], DATA, {"pending": 0}, sg.OptionError, "pending must be a whole number >= 1"),
         (["a"], DATA, {"skip": ["b"]}, sg.OptionError, "skip='b' is not a valid choice"),
         (["a"], DATA, {"pendin": 1}, sg.OptionError, "option='pendin' is not a valid choice"),
@@ -189,6 +190,7 @@ def test_what_cannot_be_surveyed_is_refused(
 ) -> None:
     with pytest.raises(error, match=told):
         survey(networks, data, out=tmp_path / "runs", **{"executor": "local:1", **how})
+    assert not (tmp_path / "runs").exists()  # so that the next try may ask for something else
 
 
 def test_slurm_keeps_the_time_limit_of_networks_that_are_handed_over() -> None:

@@ -13,7 +13,14 @@ from pathlib import Path
 from sigmascope.checks import check_whole
 from sigmascope.errors import InputTypeError, OptionError, SigmascopeError
 from sigmascope.runs import started
-from sigmascope.runs.executors import Executor, Finished, Resources, finished_calls, open_executor
+from sigmascope.runs.executors import (
+    Engine,
+    Executor,
+    Finished,
+    Resources,
+    finished_calls,
+    open_executor,
+)
 from sigmascope.runs.executors.window import Call
 from sigmascope.runs.folder import SCRATCH, Place, files_of, stem_of
 from sigmascope.runs.given import Given
@@ -142,15 +149,27 @@ def conducted(survey: Survey, executor: Executor | str) -> Iterator[Outcome]:
         close_children()
 
 
-def _opened(executor: Executor | str, how: How, scratch: Path) -> AbstractContextManager[Executor]:
+def check_executor(executor: Executor | str, resources: Resources) -> None:
+    """Raise an error for what is no executor, or asks for more than this machine has.
+
+    Raises:
+        InputTypeError: it has no `submit`.
+        OptionError: the text names no engine, or one that cannot give the resources.
+    """
     if isinstance(executor, str):
-        return open_executor(executor, how.resources, pending=how.pending, folder=scratch)
-    if not callable(getattr(executor, "submit", None)):
+        Engine.named(executor).check(resources)
+    elif not callable(getattr(executor, "submit", None)):
         raise InputTypeError(
             f"executor must have submit(function, ...), got {type(executor).__name__}. Pass an "
             "executor of concurrent.futures, submitit or dask.distributed, or a text such as "
             "'local:4' or 'ray'."
         )
+
+
+def _opened(executor: Executor | str, how: How, scratch: Path) -> AbstractContextManager[Executor]:
+    check_executor(executor, how.resources)
+    if isinstance(executor, str):
+        return open_executor(executor, how.resources, pending=how.pending, folder=scratch)
     return nullcontext(executor)
 
 

@@ -7,16 +7,17 @@ So any mixture of executors, machines and restarts continues where the others st
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from torch import nn
 
 from sigmascope.checks import check_choice, options_from
 from sigmascope.errors import InputTypeError, OptionError
-from sigmascope.runs.conducting import How, Survey, conducted
+from sigmascope.runs.conducting import How, Survey, check_executor, conducted
 from sigmascope.runs.executors import Engine, Executor, Resources
 from sigmascope.runs.executors.slurm import SlurmJobs
-from sigmascope.runs.folder import open_folder
+from sigmascope.runs.folder import MANIFEST, open_folder
 from sigmascope.runs.given import Given, given_request
 from sigmascope.runs.network import open_data
 from sigmascope.runs.outcome import Outcome
@@ -148,6 +149,8 @@ def survey_outcomes(
             "measured in that of their task. Leave out time_limit, use Slurm, or pass names of the "
             "catalog, such as 'py:FILE:FUNCTION'."
         )
+    if not (Path(out) / MANIFEST).exists():  # what is refused leaves no directory of this request
+        check_executor(executor, chosen.resources)
     folder = open_folder(out, request)
     return conducted(Survey(request, folder, chosen, given), executor)
 
