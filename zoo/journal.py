@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 from typing import Any, Protocol, TypeVar
 
 
@@ -53,7 +54,8 @@ def follow(
     """Do the jobs, each once the files it reads are there; return those that failed, with why."""
     began, failed, running = time.monotonic(), list[str](), dict[Future[dict[str, Any]], Job]()
     told, left, context = 0.0, list(plan), multiprocessing.get_context("spawn")
-    with threads(processes), ProcessPoolExecutor(processes, mp_context=context) as pool:
+    how = {"mp_context": context, "initializer": _end_with_parent}
+    with threads(processes), ProcessPoolExecutor(processes, **how) as pool:
         while left or running:
             for job in [] if time.monotonic() > deadline else list(left):
                 if len(running) == processes:
@@ -77,6 +79,18 @@ def follow(
                     print(f"{spent:6.1f} s  {count}  {job.key} {word}", flush=True)
                     told = spent
     return failed
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that started it was killed, which tells it nothing."""
+    parent = multiprocessing.parent_process()
+
+    def watch() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
 
 
 @contextmanager
