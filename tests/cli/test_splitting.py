@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
 import pytest
@@ -91,8 +92,8 @@ def test_usage(more: list[str], text: str) -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed")
 def test_ray(tmp_path: Path) -> None:
-    pytest.importorskip("ray", reason="Ray is not installed")
     (name,) = names_in(tmp_path, "conv")
     run("measure", name, *DATA, "-o", tmp_path / "alone")
     more = ("--parts", "3", "--on", "ray", "-o", tmp_path / "split")

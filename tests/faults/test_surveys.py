@@ -21,6 +21,7 @@ import pytest
 
 from sigmascope.runs import Outcome, Resources, list_runs, measure_runs, started, survey
 from sigmascope.runs.executors import Executor, open_executor
+from sigmascope.runs.executors.ray_cluster import _kept_environment
 from sigmascope.runs.executors.resources import has_slurm
 from sigmascope.runs.folder import SCRATCH, files_of
 from sigmascope.runs.started import Started, left_behind
@@ -324,6 +325,7 @@ def session_of(leader: int) -> list[str]:
 
 
 @pytest.mark.skipif(not FULL, reason="a cluster of two nodes: make test-faults")
+@_kept_environment()
 def test_a_node_that_is_removed(tmp_path: Path) -> None:
     import ray as installed
     from ray.cluster_utils import Cluster
