@@ -6,8 +6,6 @@ They are started once; the tests look at what both have found.
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ import torch
 import sigmascope as sg
 from tests.integrations.networks import PROBE, network
 from tests.integrations.trainings import LIGHTNING
+from tests.two_ranks import run_two_ranks
 
 WORKER = Path(__file__).with_name("ranks_worker.py")
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,37 +34,16 @@ pytestmark = [
 def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
     directory = tmp_path_factory.mktemp("ranks")
     paths = [str(ROOT), str(Path(str(sg.__file__)).parents[1])]
-    environment = {
-        **os.environ,
+    variables = {
         "ACCELERATE_USE_CPU": "true",
         "LOCAL_WORLD_SIZE": "2",
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": "29500",  # asked for, but they meet in a file
-        "OMP_NUM_THREADS": "1",
         "PYTHONPATH": os.pathsep.join(paths),
         "TORCHELASTIC_RUN_ID": "test",
         "WORLD_SIZE": "2",
     }
-    if sys.platform == "linux":
-        environment.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    processes = [
-        subprocess.Popen(
-            [sys.executable, str(WORKER), str(rank), str(directory)],
-            env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            cwd=directory,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    try:
-        said = [one.communicate(timeout=400)[0] for one in processes]
-    finally:
-        for one in processes:
-            one.kill()
-            one.wait()
-    assert [one.returncode for one in processes] == [0, 0], "\n".join(said)
+    run_two_ranks(WORKER, directory, torchrun=True, **variables)
     return [torch.load(directory / f"rank{rank}.pt", weights_only=False) for rank in range(2)]
 
 

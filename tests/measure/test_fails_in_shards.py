@@ -6,8 +6,6 @@ why. This file is also what the two processes run.
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 import time
 from datetime import timedelta
@@ -69,26 +67,9 @@ def main(rank: int, directory: Path) -> None:
     not dist.is_available() or sys.platform == "win32", reason="gloo and process groups"
 )
 def test_the_other_rank_is_told_why(tmp_path: Path) -> None:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    if sys.platform == "linux":
-        environment.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    processes = [
-        subprocess.Popen(
-            [sys.executable, __file__, str(rank), str(tmp_path)],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    try:
-        said = [one.communicate(timeout=600)[0] for one in processes]
-    finally:
-        for one in processes:
-            one.kill()
-            one.wait()
-    assert [one.returncode for one in processes] == [0, 0], "\n".join(said)
+    from tests.two_ranks import run_two_ranks  # out of reach for the processes it starts
+
+    run_two_ranks(__file__, tmp_path)
     first, other = ((tmp_path / f"{rank}.txt").read_text() for rank in range(2))
     assert first == "OSError: No space left on device"
     assert other.startswith(f"RankError: rank 0 failed, so that no rank has a result: {first}.")

@@ -5,9 +5,6 @@ They are started once; the tests look at what both have found.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -20,6 +17,7 @@ from sigmascope.measure import ranks
 from sigmascope.measure.ranks import Ranks, SameBatches
 from sigmascope.monitoring import schedule
 from sigmascope.monitoring.schedule import SharedSchedule
+from tests.two_ranks import run_two_ranks
 
 WORKER = Path(__file__).with_name("distributed_worker.py")
 BOTH = pytest.mark.parametrize("rank", [0, 1])
@@ -33,27 +31,7 @@ Found = list[dict[str, Any]]
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
     directory = tmp_path_factory.mktemp("ranks")
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    if sys.platform == "linux":
-        environment.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    command = [sys.executable, str(WORKER)]
-    processes = [
-        subprocess.Popen(
-            [*command, str(rank), str(directory)],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    try:
-        said = [one.communicate(timeout=240)[0] for one in processes]
-    finally:
-        for one in processes:
-            one.kill()
-            one.wait()
-    assert [one.returncode for one in processes] == [0, 0], "\n".join(said)
+    run_two_ranks(WORKER, directory)
     return [torch.load(directory / f"rank{rank}.pt", weights_only=False) for rank in range(2)]
 
 
