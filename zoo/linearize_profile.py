@@ -1,12 +1,12 @@
 """What a training step of the linearize experiment costs on a GPU, and where the time goes:
 
-    python zoo/linearize_profile.py mobilenetv2 swin
+    python zoo/linearize_profile.py mobilenetv2 swin [--ways eager,compiled] [--no-kernels]
 
 For each network the time of a step of 256 images, captured and replayed, its epoch of 45,000
-images, and when it was ready: eager; eager while half of the activations fade; compiled in a
-`Workshop`, where every step is of the same operators, whatever fades; and compiled with the filters
-of single channels as sums, where there are such filters. Then the kernels that take most of the
-eager step and of the compiled ones.
+images, and when it was ready: eager; fading, that is eager while half of the activations fade;
+compiled in a `Workshop`, where every step is of the same operators, whatever fades; and shifted,
+compiled with the filters of single channels as sums, where there are such filters. Then the kernels
+that take most of the eager step and of the compiled ones.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections import Counter
+from collections.abc import Sequence
 
 import torch
 from linearize_networks import NETWORKS, PLANS
@@ -27,7 +28,7 @@ from torch.profiler import ProfilerActivity, profile
 from sigmascope.training.cuda_graph import Step
 
 IMAGES, STEPS, SHOWN, EPOCH = 4096, 30, 16, 45_000
-WAYS = ("eager", "eager, half fades", "compiled", "compiled, shifted")
+WAYS = ("eager", "fading", "compiled", "shifted")
 SHIFTED = ("mobilenetv2",)
 
 
@@ -43,7 +44,7 @@ def started(name: str, way: str) -> tuple[Training, list[tuple[torch.Tensor, ...
     else:
         maps = fitted(model, pixels[:WIDTHS])
         sites = list(maps)[::2]
-        if way.startswith("compiled"):
+        if way in WAYS[2:]:
             shifted = way == WAYS[-1]
             workshop = Workshop(model, maps, recipe, images, backend="inductor", shifted=shifted)
             state = {key: value.clone() for key, value in model.state_dict().items()}
@@ -61,9 +62,9 @@ def started(name: str, way: str) -> tuple[Training, list[tuple[torch.Tensor, ...
     return training, [(*one, one[0]) for one in views.batches(recipe.batch, whole=True)]
 
 
-def ways(name: str) -> tuple[str, ...]:
+def ways(name: str, among: Sequence[str]) -> list[str]:
     """Return the ways in which a network can be trained."""
-    return WAYS if name in SHIFTED else WAYS[:-1]
+    return [way for way in among if way != WAYS[-1] or name in SHIFTED]
 
 
 def timed(name: str, way: str) -> str:
@@ -109,14 +110,19 @@ def main(arguments: list[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("networks", nargs="+", choices=NETWORKS)
-    names = parser.parse_args(arguments).networks
+    parser.add_argument("--ways", default=",".join(WAYS), help=f"of {WAYS}")
+    parser.add_argument("--kernels", action=argparse.BooleanOptionalAction, default=True)
+    args = parser.parse_args(arguments)
+    among = args.ways.split(",")
+    if strange := {*among} - {*WAYS}:
+        parser.error(f"--ways: choose from {WAYS}, got {sorted(strange)}")
     torch.backends.cudnn.benchmark, torch.backends.cudnn.benchmark_limit = True, 4
     print("| network | | ms a step | s an epoch | ready after, s |\n|---|---|---:|---:|---:|")
-    for name in names:
-        for way in ways(name):
+    for name in args.networks:
+        for way in ways(name, among):
             print(timed(name, way), flush=True)
-    for name in names:
-        for way in ways(name)[0::2] + ways(name)[3:]:
+    for name in args.networks if args.kernels else ():
+        for way in ways(name, [way for way in among if way != WAYS[1]]):
             print(kernels(name, way), flush=True)
 
 
