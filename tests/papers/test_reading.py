@@ -132,6 +132,16 @@ def test_a_failure_of_other_networks_is_not_explained_by_ours() -> None:
     assert doubt_of("fig7", replace(failed, claim="ours: x")) == WORDS["own"]
 
 
+def test_a_printed_outcome_says_what_is_in_doubt() -> None:
+    checks = [
+        Check("residual networks have two modes", "2 in each", "1", verdict)
+        for verdict in (FAILS, HOLDS)
+    ]
+    _, _, _, failed, held, *_ = repr(outcome("fig7", checks)).splitlines()
+    assert failed.endswith(f"{FAILS} (in doubt: {WORDS['claim']})")
+    assert held.endswith(f" {HOLDS}")
+
+
 def test_counts_are_of_the_paper() -> None:
     checks = [Check(name, "", "", verdict) for name, verdict in (("a", HOLDS), ("ours: b", FAILS))]
     assert count(checks) == "1 of 1 claims hold"

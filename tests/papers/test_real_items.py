@@ -323,12 +323,19 @@ def test_an_unknown_network_is_named() -> None:
     assert not Proof("", 0.5, 0.6).convinces
 
 
-@pytest.mark.parametrize("changes", [{"networks": ("sigmascope/resnet20:0",)}, {"weights": "x"}])
-def test_items_with_networks_of_their_own_take_no_others(changes: Any) -> None:
-    if "weights" in changes:
-        changes = {"weights": "default", "data": "imagefolder:x"}
-    with pytest.raises(InputError, match="have networks and images of their own"):
-        item("real-fig7").measure(Setting(**changes))
+@pytest.mark.parametrize("name", ["real-fig7", "language-depth", "language-replace"])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"networks": ("sigmascope/resnet20:0",)},
+        {"weights": "default", "data": "imagefolder:x"},
+        {"weights": "none", "data": "noise", "limit": 8},
+    ],
+)
+def test_items_with_networks_of_their_own_take_no_others(name: str, changes: Any) -> None:
+    folder = name.partition("-")[0]
+    with pytest.raises(InputError, match=f"Items {folder}-… have networks and data of their own"):
+        item(name).measure(Setting(**changes))
 
 
 def test_what_is_not_stored_is_told(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def _counted(one: Outcome) -> str:
 
 def _judged(one: Outcome, check: Check) -> str:
     """Return the verdict on a claim and, where it does not hold, what is in doubt."""
-    return _doubted(check.verdict, one.doubt(check))
+    return f"{_badge(check.verdict)[1]} {one.judged(check)}"
 
 
 def _doubted(verdict: str, doubt: str) -> str:

@@ -73,6 +73,11 @@ class Outcome:
         """What a failed claim puts in doubt; nothing is said of networks that are not ours."""
         return "" if self.run else doubt_of(self.name, check)
 
+    def judged(self, check: Check) -> str:
+        """Return the verdict on a claim and, where it does not hold, what is in doubt."""
+        doubt = self.doubt(check)
+        return f"{check.verdict} (in doubt: {doubt})" if doubt else check.verdict
+
     @property
     def facts(self) -> dict[str, str]:
         """What is said of the run beside its claims, by heading."""
@@ -82,7 +87,7 @@ class Outcome:
 
     def __repr__(self) -> str:
         rows = [["claim", "expected", "obtained", "verdict"]]
-        rows += [[one.claim, one.expected, one.obtained, one.verdict] for one in self.checks]
+        rows += [[one.claim, one.expected, one.obtained, self.judged(one)] for one in self.checks]
         facts = [f"{name}: {text}." for name, text in self.facts.items()]
         head = f"{self.name}: {self.title}: {self.counted}"
         return "\n".join([head, "", *aligned(rows, set()), "", *facts])

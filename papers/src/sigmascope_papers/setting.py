@@ -89,6 +89,16 @@ class Setting:
         parts += [f"only {', '.join(self.networks)} of the cast"] if self.networks else []
         return "; ".join(parts)
 
+    def refuse_others(self, items: str) -> None:
+        """Refuse what items with networks and data of their own do not take.
+
+        Raises:
+            InputError: the setting asks for other networks or data.
+        """
+        if not self.ours or self.networks:
+            told = f"Items {items} have networks and data of their own."
+            raise InputError(f"{told} Leave out --weights, --data and --network.")
+
     @property
     def _measures(self) -> bool:
         return self.from_scratch or not self.ours

@@ -92,8 +92,9 @@ def available(setting: Setting) -> dict[str, tuple[Blocks, Replacements | None]]
     """Return all measurements that are stored, or all, measured.
 
     Raises:
-        InputError: none is stored.
+        InputError: none is stored, or the setting asks for other networks or data.
     """
+    setting.refuse_others("language-…")
     names = [name for name in CAST if setting.from_scratch or _place(setting, name).is_file()]
     if not names:
         raise InputError(

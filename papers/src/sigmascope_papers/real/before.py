@@ -67,7 +67,7 @@ def _gets_non_linear(found: Trainings) -> Finding:
 
 
 def _changes(found: Trainings) -> Finding:
-    """Judge the mean change of a call by the largest standard error of the trained scores."""
+    """Judge the mean change of a call by training."""
     if not found.after:
         return "no network has enough scores"
     changes = {

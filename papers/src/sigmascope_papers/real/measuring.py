@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
-from sigmascope.errors import InputError
 from sigmascope.measure.kept_features import rescore
 from sigmascope.measure.result import Signature
 from sigmascope.measure.signature import signature
@@ -46,11 +45,7 @@ class RealSetting(Setting):
         Raises:
             InputError: it asks for networks or data, which these items have themselves.
         """
-        if not setting.ours or setting.networks:
-            raise InputError(
-                "Items real-… have networks and images of their own. Leave out --weights, --data "
-                "and --network."
-            )
+        setting.refuse_others("real-…")
         return cls(**vars(setting))
 
     @property
