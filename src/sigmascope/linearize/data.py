@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
+import numpy as np
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -17,8 +18,10 @@ from sigmascope.measure.batches import (
     batches_of,
     is_list_of_images,
     run_forward,
+    tensors_in,
     to_model,
 )
+from sigmascope.measure.graphs import is_graph
 
 Loss: TypeAlias = Callable[[Any, Any], Tensor]
 """The mean loss over a batch, of the outputs of a network and the labels."""
@@ -26,6 +29,9 @@ Loss: TypeAlias = Callable[[Any, Any], Tensor]
 
 class Data:
     """Batches that are read as often as needed, with the functions that run and judge a network.
+
+    A network gets copies of them: one that overwrites its input would find other data when it reads
+    a batch for the second time, and change the user's.
 
     Args:
         batches: as `sigmascope.signature` takes them. An iterator, which can be read only once, is
@@ -44,19 +50,24 @@ class Data:
         self.loss = loss or cross_entropy
 
     def batches(self, network: nn.Module) -> Iterator[Batch]:
-        """Yield the batches on the device and in the dtype of a network.
+        """Yield the batches on the device and in the dtype of a network, without empty ones.
 
         Raises:
             InputError: there are none.
         """
-        samples = number = 0
+        samples = number = empty = 0
         for number, item in enumerate(self.items, start=1):  # noqa: B007
-            batch = to_model(item, network, batch_axis=0)
+            batch = to_model(copy_of(item), network, batch_axis=0)
+            if is_empty(batch):
+                empty += 1
+                continue
             samples += batch.size
             yield batch
         self.samples = samples
-        if not number:
-            raise InputError("batches holds no batch. Pass at least one.")
+        if number == empty:
+            raise InputError(
+                f"batches holds no {'sample' if empty else 'batch'}. Pass at least one."
+            )
 
     def first(self, network: nn.Module) -> Batch:
         """Return the first batch."""
@@ -89,11 +100,45 @@ class Data:
                 "(inputs, labels), or mappings with an entry 'labels'."
             )
         loss = self.loss(outputs, labels)
-        if not isinstance(loss, Tensor) or loss.numel() != 1:
+        if not isinstance(loss, Tensor):
             raise InputTypeError(
                 f"loss must return one number as a tensor, got a {type(loss).__name__}."
             )
+        if loss.numel() != 1:
+            raise InputTypeError(
+                "loss must return one number, the mean over the batch, got a tensor of shape "
+                f"{list(loss.shape)}."
+            )
         return loss
+
+
+def copy_of(content: Any) -> Any:
+    """Return a batch whose tensors and arrays may be overwritten.
+
+    >>> batch = torch.zeros(2), {"ids": torch.zeros(3)}
+    >>> _ = copy_of(batch)[1]["ids"].add_(1)
+    >>> batch[1]["ids"].tolist()
+    [0.0, 0.0, 0.0]
+    """
+    if isinstance(content, Tensor):
+        return content.clone()
+    if isinstance(content, np.ndarray):
+        return content.copy()
+    if isinstance(content, Mapping):
+        return {key: copy_of(value) for key, value in content.items()}
+    if isinstance(content, tuple) and hasattr(content, "_fields"):
+        return type(content)(*map(copy_of, content))
+    if isinstance(content, tuple | list):
+        return type(content)(map(copy_of, content))
+    if is_graph(content) and callable(getattr(content, "clone", None)):
+        return content.clone()
+    return content
+
+
+def is_empty(batch: Batch) -> bool:
+    """Return whether a batch has tensors and no sample."""
+    first = next((one for one in tensors_in(batch.content) if one.ndim), None)
+    return not batch.size and first is not None and not len(first)
 
 
 def labels_of(content: Any) -> Any:
@@ -134,5 +179,5 @@ def cross_entropy(output: Any, labels: Any) -> Tensor:
     except (RuntimeError, IndexError, ValueError) as error:
         raise InputError(
             f"logits {list(logits.shape)} with labels {list(labels.shape)} have no cross-entropy: "
-            f"{error}. Pass loss=lambda outputs, labels: ..."
+            f"{str(error).rstrip('.')}. Pass loss=lambda outputs, labels: ..."
         ) from error

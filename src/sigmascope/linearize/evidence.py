@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.capture.chosen_calls import Key
-from sigmascope.errors import NoActivationError
+from sigmascope.errors import InputError, NoActivationError
 from sigmascope.linearize.applying import install
 from sigmascope.linearize.collecting import ActivationCall
-from sigmascope.linearize.data import Data
+from sigmascope.linearize.data import Data, copy_of
 from sigmascope.linearize.maps import Affine, Identity
 from sigmascope.linearize.score import Score
 from sigmascope.linearize.sums import PairSums, explained
@@ -74,7 +74,7 @@ class Evidence:
         try:
             found = signature(
                 self.network,
-                self.data.items,
+                map(copy_of, self.data.items),
                 forward=self.data.forward,
                 progress=False,
                 samples=samples,
@@ -115,7 +115,7 @@ class Evidence:
     @functools.cached_property
     def loss(self) -> float:
         """The mean loss over the batches, which need labels."""
-        return self.data.mean_loss(self.network)
+        return finite_loss(self.data.mean_loss(self.network), "the batches")
 
     def loss_without(self, call: ActivationCall) -> float:
         """Return the mean loss with the map in place of one call."""
@@ -126,6 +126,20 @@ class Evidence:
     def module(self, call: ActivationCall) -> nn.Module:
         """Return the map of a call as a module, on the device and in the dtype of the network."""
         return module_of(self.values[call.key], call, self.network)
+
+
+def finite_loss(loss: float, where: str) -> float:
+    """Return the loss of a network that nothing was replaced in.
+
+    Raises:
+        InputError: it is NaN or infinite, so that nothing can be compared with it.
+    """
+    if not math.isfinite(loss):
+        raise InputError(
+            f"the mean loss of the network on {where} is {loss}, before anything is replaced. "
+            "Check the data, the labels and the loss function."
+        )
+    return loss
 
 
 def module_of(values: Values | None, call: ActivationCall, network: nn.Module) -> nn.Module:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from torch import nn
 
 from sigmascope.capture.call_site import is_chosen
+from sigmascope.capture.chosen_calls import Key
 from sigmascope.capture.guard import preserve_state
 from sigmascope.errors import InputError, NetworkError, NoActivationError, OptionError
 from sigmascope.linearize.applying import install, refusal
@@ -23,8 +24,11 @@ from sigmascope.linearize.collecting import (
 from sigmascope.linearize.criteria import Criterion, ranked
 from sigmascope.linearize.data import Data
 from sigmascope.linearize.evidence import Evidence, Values, fitted, module_of, shared_copy
+from sigmascope.linearize.judge import Judge
 from sigmascope.linearize.score import Score
+from sigmascope.linearize.sums import PairSums
 
+NOT_FINITE = "its input or output has NaN or infinite values in these batches"
 OWN = "Perhaps it looks at its own modules; leave such sites out by sites=..."
 
 
@@ -75,6 +79,7 @@ class Ranking:
         self.entries: dict[str, Entry] = {}
         self.order: list[str] = []
         self._installed: dict[str, ActivationCall] = {}
+        self._lost: list[str] = []  # names of calls that no map can be fitted to
 
     def _judged(self, call: ActivationCall) -> ActivationCall:
         reason = refusal(self._network, call)
@@ -104,10 +109,11 @@ class Ranking:
         if not isinstance(budget, LossRise):  # before anything is measured
             everything = [call.elements for call in self.candidates]
             sites_within(budget, everything, self._elements)
-        if not self._settings.iterative:
-            self.order = self._measure(self.candidates)
-            return self._count(budget)
-        return self._choose_in_rounds(budget)
+        if self._settings.iterative:
+            return self._choose_in_rounds(budget)
+        self.order = self._measure(self.candidates)
+        self._check_order()
+        return self._count(budget)
 
     @property
     def _elements(self) -> int:
@@ -125,9 +131,18 @@ class Ranking:
             "Pass more batches, a smaller budget or another criterion."
         )
 
+    def _check_order(self) -> None:
+        """Raise an InputError where no map can be fitted to any call."""
+        if not self.order:
+            raise InputError(
+                "no map can be fitted: every activation that could be replaced has NaN or infinite "
+                f"inputs or outputs in these batches, such as {self._lost[0]}. Check the data and "
+                "the weights of the network."
+            )
+
     def _count(self, budget: Budget) -> int:
         if isinstance(budget, LossRise):
-            judge = _Judge(self._original, budget, self._data)
+            judge = Judge(self._original, budget, self._data)
             return self._accepted(self.order, judge)
         return sites_within(budget, self._elements_of(self.order), self._elements)
 
@@ -135,10 +150,12 @@ class Ranking:
         return [self.entries[name].call.elements for name in names]
 
     def _choose_in_rounds(self, budget: Budget) -> int:
-        judge = _Judge(self._original, budget, self._data) if isinstance(budget, LossRise) else None
+        judge = Judge(self._original, budget, self._data) if isinstance(budget, LossRise) else None
         by_name = {call.name: call for call in self.candidates}
         while by_name:
             best = self._measure([*by_name.values()])[: self._settings.step]
+            if not best:
+                break
             for name in best:
                 if judge is not None and not self._accepted([name], judge):
                     return len(self.order)
@@ -148,7 +165,9 @@ class Ranking:
                 del by_name[name]
                 if judge is None and self._is_met(budget):
                     return len(self.order)
-        return len(self.order)
+        self._check_order()
+        # raises where calls that no map can be fitted to are missing
+        return len(self.order) if judge is not None else self._count(budget)
 
     def _is_met(self, budget: Budget) -> bool:
         assert not isinstance(budget, LossRise)
@@ -161,7 +180,7 @@ class Ranking:
         count = sites_within(budget, [1] * len(self.candidates), self._elements)
         return len(self.order) >= count
 
-    def _accepted(self, names: list[str], judge: _Judge) -> int:
+    def _accepted(self, names: list[str], judge: Judge) -> int:
         """Replace calls while the loss rises little; return how many.
 
         Raises:
@@ -190,10 +209,9 @@ class Ranking:
 
     def _measure(self, wanted: list[ActivationCall]) -> list[str]:
         """Measure calls in the network as it is now, and return their names in order."""
-        now = {before.name: after for before, after in self._present()}
-        calls = [now[call.name] for call in wanted if call.name in now]
-        names = [call.name for call in wanted if call.name in now]
-        sums = sums_of_calls(self._network, self._data, calls, full=self._settings.maps == "full")
+        names, calls, sums = self._summed(wanted)
+        if not calls:
+            return []
         fits = {call.key: fitted(call, sums[call.key], self._settings.maps) for call in calls}
         values = {key: found for key, (found, _) in fits.items()}
         evidence = Evidence(
@@ -207,6 +225,29 @@ class Ranking:
             earlier = self.entries[name].score if name in self.entries else score
             self.entries[name] = Entry(originals[name], value, fit, found, earlier)
         return [names[place] for place in order]
+
+    def _summed(
+        self, wanted: list[ActivationCall]
+    ) -> tuple[list[str], list[ActivationCall], dict[Key, PairSums]]:
+        """Return the names of calls, these calls in the network as it is now, and their sums.
+
+        Without those that no map can be fitted to, which are kept as they are.
+        """
+        now = {before.name: after for before, after in self._present()}
+        present = {call.name: now[call.name] for call in wanted if call.name in now}
+        is_full = self._settings.maps == "full"
+        sums = sums_of_calls(self._network, self._data, [*present.values()], full=is_full)
+        found = {
+            name: call
+            for name, call in present.items()
+            if call.key in sums and sums[call.key].is_finite
+        }
+        self._lost = [name for name in present if name not in found]
+        self.calls = [
+            replace(call, reason=NOT_FINITE) if call.name in self._lost else call
+            for call in self.calls
+        ]
+        return [*found], [*found.values()], sums
 
     def _scores(self, evidence: Evidence) -> list[Score]:
         """Return the scores that the table shows, of the network as it was at first."""
@@ -251,22 +292,6 @@ class Ranking:
             )
         if len(names) < len(self.calls):
             list(remaining(network, self._data, self.calls, dict.fromkeys(names)))
-
-
-class _Judge:
-    """The rise of the loss on held-out batches."""
-
-    def __init__(self, network: nn.Module, budget: LossRise, data: Data) -> None:
-        if budget.batches is None:
-            raise InputError(
-                "a budget of loss needs held-out batches (inputs, labels): LossRise(rise, batches)."
-            )
-        self.budget = budget
-        self._data = Data(budget.batches, data.forward, data.loss)
-        self._before = self._data.mean_loss(network)
-
-    def rise(self, network: nn.Module) -> float:
-        return self._data.mean_loss(network) - self._before
 
 
 def remaining(

@@ -42,6 +42,11 @@ class PairSums:
         """Whether the products of all channels are known."""
         return len(self._products) > 0
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether anything was added, and all of it was finite."""
+        return self.count > 0 and bool(self._squares.isfinite().all())
+
     def add(self, x: Tensor, y: Tensor, axis: int | None, mask: Tensor | None = None) -> None:
         """Add inputs and outputs of one shape.
 

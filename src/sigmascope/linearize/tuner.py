@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from sigmascope.capture.guard import flags_kept
 from sigmascope.errors import GradientError, InputError, InputTypeError
-from sigmascope.linearize.data import Data, labels_of, logits_of
+from sigmascope.linearize.data import Data, copy_of, labels_of, logits_of
 from sigmascope.linearize.judging import Judgment, class_axis, judged
 from sigmascope.linearize.maps import Affine
 from sigmascope.linearize.tuned import TunedEpoch, TuneSettings
@@ -174,8 +174,10 @@ class Tuner:
 
     def _step(self, batch: Batch) -> Tensor:
         """Take one step; return the loss."""
+        # the network may overwrite its input, which the teacher reads
+        content = batch.content if self._teacher is None else copy_of(batch.content)
         try:
-            outputs = self._data.forward(self.network, batch.content)
+            outputs = self._data.forward(self.network, content)
         except ValueError as error:
             if "more than 1 value per channel" not in str(error):
                 raise
@@ -227,7 +229,7 @@ class Tuner:
         if lost := diverged({"the loss": [total], "a weight": self.trained}):
             raise InputError(
                 f"tuning diverged in epoch {self.done + 1}: {' and '.join(lost)} became infinite "
-                f"or NaN. Pass a rate below {self.settings.rate:g}."
+                f"or NaN. Pass a rate below {self.settings.rate:g}; data with NaN does this, too."
             )
 
     def _seed_all(self, epoch: int) -> int:

@@ -15,6 +15,7 @@ from sigmascope.checks import check_choice, options_from
 from sigmascope.choices import Keep
 from sigmascope.errors import InputError, InputTypeError, NetworkError, OptionError
 from sigmascope.linearize.applying import CONTAINERS
+from sigmascope.linearize.data import copy_of
 from sigmascope.linearize.folding.arguments import Arguments, difference_of_outputs
 from sigmascope.linearize.folding.choice import Chooser
 from sigmascope.linearize.folding.costs import cost_of
@@ -231,7 +232,7 @@ def _captured(base: nn.Module, content: Any, forward: Forward, remedy: str) -> A
     handle = base.register_forward_pre_hook(keep, with_kwargs=True)
     try:
         with torch.no_grad():
-            forward(base, content)
+            forward(base, copy_of(content))  # it may overwrite its input
     except Exception as error:  # a network may raise anything
         message = " ".join(str(error).split())
         raise InputError(
