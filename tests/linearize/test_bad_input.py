@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,9 @@ from torch import Tensor, nn
 
 import sigmascope as sg
 from sigmascope.errors import InputError, NetworkError, OptionError
-from sigmascope.linearize import Elements, LossRise, apply, fold, plan, tune
+from sigmascope.linearize import Elements, LossRise, Plan, apply, fold, load, plan, save, tune
+from sigmascope.linearize.result import KIND, VERSION
+from sigmascope.store import read_json, write_json
 from tests.linearize.small import Aliased, Block, Modules, Reusing, Shared, built, images, vectors
 
 
@@ -162,6 +165,63 @@ def test_a_plan_of_one_network_applied_to_another() -> None:
     for other in (made, trained):
         with pytest.raises(NetworkError, match="another network"):
             apply(other, found)
+
+
+class Choosing(nn.Module):
+    """Networks of the same layers that compute different things."""
+
+    def __init__(self, act: Any = F.relu, *, residual: bool = False, last: bool = True) -> None:
+        super().__init__()
+        self.one, self.two, self.head = nn.Linear(3, 8), nn.Linear(8, 8), nn.Linear(8, 2)
+        self.act, self.residual, self.last = act, residual, last
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.act(self.one(x))
+        y = self.two(x)
+        y = torch.tanh(y) if self.last else y
+        return self.head(x + y if self.residual else y)
+
+
+@pytest.mark.parametrize("other", [{"act": F.elu}, {"residual": True}, {"last": False}])
+def test_one_with_the_same_layers_and_weights_that_computes_something_else(
+    other: dict[str, Any], tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    network, wrong = Choosing().double(), Choosing(**other).double()
+    wrong.load_state_dict(network.state_dict())
+    found = plan(network, vectors().double(), budget=2, by="depth")
+    for one in (found, Plan.load(found.save(tmp_path / "plan.json"))):
+        assert apply(copy.deepcopy(network), one)
+        with pytest.raises(NetworkError, match="but computes something else"):
+            apply(wrong, one)
+    content: Any = read_json(tmp_path / "plan.json", KIND, VERSION)
+    del content["outputs"]  # as version 0.2.0 wrote it, with which nothing can be compared
+    write_json(tmp_path / "plan.json", KIND, VERSION, content)
+    assert apply(wrong, Plan.load(tmp_path / "plan.json"))
+
+
+class Noisy(nn.Module):
+    """A network that returns something else whenever it is called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = nn.Linear(3, 8), nn.Linear(8, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.relu(self.one(x))
+        return self.two(x + torch.randn_like(x))
+
+
+def test_random_networks_are_not_taken_for_another(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    network = Noisy().double()
+    found = plan(network, vectors().double(), budget=1)
+    assert found.outputs == ()
+    before = torch.get_rng_state()
+    made = apply(network, found)
+    assert made.two.weight.equal(network.two.weight)
+    assert load(save(made, tmp_path, plan=found), network).two.weight.equal(network.two.weight)
+    assert torch.equal(before, torch.get_rng_state())
 
 
 @pytest.mark.parametrize("as_given", [lambda x: x, lambda x: (x, x), lambda x: x.numpy()])

@@ -21,6 +21,7 @@ from sigmascope.linearize.collecting import ActivationCall
 from sigmascope.linearize.criteria import Criterion, criterion_of
 from sigmascope.linearize.data import Data, Loss, labels_of
 from sigmascope.linearize.evidence import Evidence, module_of
+from sigmascope.linearize.probe import are_close, probed, probed_twice
 from sigmascope.linearize.result import INPUTS, Plan, PlannedSite
 from sigmascope.linearize.rounds import Ranking, Settings
 from sigmascope.measure.batches import Forward, tensors_in
@@ -159,6 +160,7 @@ def _made(
 ) -> Plan:
     """Return the plan in which the first `count` calls of a ranking are replaced."""
     tensors = tensors_in(data.first(network).content)
+    inputs = tuple((tuple(one.shape), _plain(one.dtype)) for one in tensors)
     return Plan(
         network=type(network).__name__,
         structure=structure_of(network),
@@ -168,10 +170,11 @@ def _made(
         maps=settings.maps,
         budget=budget,
         iterative=settings.iterative,
-        inputs=tuple((tuple(one.shape), _plain(one.dtype)) for one in tensors),
+        inputs=inputs,
         samples=data.samples,
         sites=tuple(_planned(call, ranking, count) for call in ranking.calls),
         tensors=_tensors(ranking),
+        outputs=probed_twice(network, inputs),
     )
 
 
@@ -263,4 +266,12 @@ def _check_network(network: nn.Module, plan: Plan) -> None:
         raise NetworkError(
             f"the plan was made for a {plan.network} with other weights, which its maps were "
             "fitted to. Load those weights, or make a plan for these."
+        )
+    with randomness_kept():
+        found = probed(network, plan.inputs) if plan.outputs else ()
+    if not are_close(found, plan.outputs):
+        raise NetworkError(
+            f"the plan was made for another network: this {type(network).__name__} has the layers "
+            f"and the weights of the {plan.network}, but computes something else. Make a plan for "
+            "this network."
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from torch import Tensor
@@ -22,6 +22,7 @@ from sigmascope.linearize.budgets import (
 from sigmascope.linearize.collecting import ActivationCall
 from sigmascope.linearize.evidence import Values
 from sigmascope.store import read_paired, write_paired
+from sigmascope.store.codec import LATER
 from sigmascope.tables import Table, Tabular, number
 
 KIND, VERSION = "linearization-plan", 1
@@ -81,6 +82,7 @@ class Plan(Tabular):
         samples: in all batches.
         sites: all activation calls, in order of execution.
         tensors: site name + ".factor" and ".shift" -> the fitted maps in float64.
+        outputs: of the network for random inputs, see `probe`; empty where it does not run on such.
 
     >>> import torch
     >>> from sigmascope import linearize
@@ -103,6 +105,7 @@ class Plan(Tabular):
     samples: int
     sites: tuple[PlannedSite, ...]
     tensors: dict[str, Tensor]
+    outputs: tuple[float, ...] = field(default=(), metadata={LATER: True})
 
     @property
     def ranking(self) -> list[PlannedSite]:

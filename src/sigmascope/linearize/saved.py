@@ -19,7 +19,7 @@ from sigmascope.linearize.folding.result import Folded
 from sigmascope.linearize.layers import Layer, build, describe, layers_of
 from sigmascope.linearize.linearization import Folding, Linearization
 from sigmascope.linearize.planning import structure_of
-from sigmascope.linearize.probe import are_close, probed
+from sigmascope.linearize.probe import are_close, probed, probed_twice
 from sigmascope.linearize.rerouting import ROUTE, Route
 from sigmascope.linearize.result import INPUTS, Plan, PlannedSite
 from sigmascope.linearize.tuned import Tuned
@@ -191,7 +191,7 @@ def save(
         sites=tuple(plan.chosen),
         layers=tuple(layers_of(found)),
         inputs=plan.inputs,
-        outputs=probed(found, plan.inputs),
+        outputs=probed_twice(found, plan.inputs),
         merges=merges,
         versions={"sigmascope": __version__, "torch": str(torch.__version__)},
         tensors={
