@@ -275,7 +275,7 @@ def run(args: argparse.Namespace) -> None:
     options = Options(args.data, args.scratch, args.device, args.epochs, args.tune)
     options = replace(options, narrow=args.narrow, images=args.images, deadline=deadline)
     options = replace(options, compile_with="inductor" if args.compiled else "")
-    options = replace(options, shifted=args.shifted)
+    options = replace(options, shifted=args.shifted, alone=args.alone)
     args.scratch.mkdir(parents=True, exist_ok=True)
     journal = Journal(args.out / "journal.jsonl", args.scratch / "journal.jsonl")
     if "penalized" in stages:
@@ -325,6 +325,7 @@ def main(arguments: list[str] | None = None) -> None:
     runs.add_argument("--narrow", action="store_true", help="tiny networks, one epoch: a trial")
     runs.add_argument("--images", type=int, help="train on the first so many: a trial")
     runs.add_argument("--compiled", action="store_true", help="with torch.compile")
+    runs.add_argument("--alone", action="store_true", help="compiled: each training by itself")
     runs.add_argument("--shifted", action="store_true", help="compiled: depthwise filters as sums")
     tables = commands.add_parser("summary")
     tables.add_argument("out", type=Path)

@@ -105,10 +105,11 @@ class Bench:
     ) -> tuple[nn.Module, Training]:
         """Return the network trained on, without the activations at the sites, and its training."""
         chosen, maps = list(sites), maps or {}
-        if not self.options.compile_with:
+        backend = self.options.compile_with
+        if not backend or self.options.alone:
             made, share = linearized(model, chosen, maps)
-            share = share if chosen else None
-            training = Training(made, recipe, self.train, seed=seed, teacher=teacher, share=share)
+            told: dict[str, Any] = {"seed": seed, "teacher": teacher, "compile_with": backend}
+            training = Training(made, recipe, self.train, share=share if chosen else None, **told)
             self._run(job, training)
             return made, training
         workshop = self._workshop(job, recipe)
