@@ -36,6 +36,16 @@ def with_tally(readme: str, gallery: str) -> str:
     return found
 
 
+def small(picture: Image.Image) -> Image.Image:
+    """Return a picture as wide as a page shows it, with few colors, of which none is far off.
+
+    The usual way chooses frequent colors, and gives a rare marker that of another.
+    """
+    shown = picture.convert("RGB")
+    shown.thumbnail((WIDTH, 10 * WIDTH), Image.Resampling.LANCZOS)
+    return shown.quantize(COLORS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+
+
 def main(folder: Path) -> None:
     """Write the page and the new pictures, and remove pictures that no item has any more."""
     fresh = outcomes_in(folder)
@@ -46,9 +56,7 @@ def main(folder: Path) -> None:
         if old.name not in wanted:
             old.unlink()
     for name in sorted(f"{name}.png" for one in fresh for name in one.figures):
-        picture = Image.open(folder / name).convert("RGB")  # a page shows no more than this:
-        picture.thumbnail((WIDTH, 10 * WIDTH), Image.Resampling.LANCZOS)
-        picture.quantize(COLORS, dither=Image.Dither.NONE).save(PICTURES / name, optimize=True)
+        small(Image.open(folder / name)).save(PICTURES / name, optimize=True)
     print(f"Written: {write_gallery(outcomes, PAGE)}, with {len(fresh)} items drawn again")
     tallied = with_tally(README.read_text(encoding="utf-8"), PAGE.read_text(encoding="utf-8"))
     README.write_text(tallied, encoding="utf-8")

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 import sigmascope as sg
@@ -42,6 +43,23 @@ def test_the_tally_is_that_of_the_gallery() -> None:
     assert gallery.with_tally(README, other) != README
     with pytest.raises(ValueError, match="no tally"):
         gallery.with_tally("", text)
+
+
+def test_small_pictures_keep_the_color_of_a_rare_marker() -> None:
+    image = pytest.importorskip("PIL.Image")
+    steps = np.linspace(0, 1, 256)
+    sheet = np.full((300, 256, 3), 255.0)
+    for row, color in enumerate(((0, 114, 178), (213, 94, 0), (86, 180, 233))):  # antialiased
+        sheet[100 * row + 10 : 100 * row + 60] = 255 + steps[:, None] * (np.array(color) - 255.0)
+    sheet[80:83, 20:23] = green = (0, 158, 115)
+    picture = image.fromarray(sheet.astype(np.uint8))
+
+    def off(shown: Any) -> int:
+        found = np.asarray(shown.convert("RGB")).astype(int)[81, 21]
+        return int(np.abs(found - green).max())
+
+    assert off(module_of("papers/gallery.py").small(picture)) <= 24
+    assert off(picture.quantize(256, dither=image.Dither.NONE)) > 24  # the usual way loses it
 
 
 def test_the_numbers_are_those_of_the_tables() -> None:

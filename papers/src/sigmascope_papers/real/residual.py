@@ -129,8 +129,8 @@ def _draw_split(found: Residual) -> dict[str, Drawn]:
 
 
 def _draw_depths(found: Residual) -> dict[str, Drawn]:
-    """Draw the depths on CIFAR-10; population scores are in gray."""
-    return {"": _panels(found.cifar)}
+    """Draw all depths, those on ImageNet first; population scores are in gray."""
+    return {"": _panels(found.imagenet | found.cifar)}
 
 
 def _both(rule: Callable[..., Finding]) -> list[partial[Finding]]:
