@@ -187,10 +187,10 @@ class _Reader:
                 continue
             for turn in turns:
                 index = self._positions(turn.channels, label)
-                if index is not None:
-                    uses = self._uses(turn, index, slots)
+                for part in () if index is None else self._scaled_alike(turn, index):
+                    uses = self._uses(turn, part, slots)
                     axis, rows = turn.channels.axis, slice(*turn.rows)
-                    touches.append(Touch(name, axis, rows, index, uses, self.needs(name, axis)))
+                    touches.append(Touch(name, axis, rows, part, uses, self.needs(name, axis)))
         fixed = bool((self._wiring.ties.places.lost[0, members] > 0).any())
         return Cell(
             members,
@@ -208,6 +208,19 @@ class _Reader:
         places = self._wiring.ties.places.roots(channels.place[here])
         ranked = here[np.argsort(places, kind="stable")]
         return torch.from_numpy(ranked.reshape(len(self._members[label]), -1))
+
+    def _scaled_alike(self, turn: Turn, index: Tensor) -> list[Tensor]:
+        """Return positions (n, k) in parts, in each of which a channel has one scale.
+
+        Copies of a channel have scales of their own behind a depthwise filter that makes several.
+        """
+        roots = self._wiring.ties.scales.roots
+        parts: dict[bytes, list[Tensor]] = {}
+        for column in index.unbind(dim=1) if self._scaled else ():
+            at = column.numpy()
+            found = [roots(channels.scale[at]).tobytes() for channels, _ in turn.factors]
+            parts.setdefault(b"".join(found), []).append(column)
+        return [torch.stack(own, dim=1) for own in parts.values()] or [index]
 
     def _uses(
         self, turn: Turn, index: Tensor, slots: dict[bytes, tuple[int, Slot]]
