@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -406,3 +407,16 @@ def test_latency_takes_turns_and_threads_are_restored() -> None:
         assert torch.get_num_threads() == 1
     assert torch.get_num_threads() == before
     assert no_clock(order)[0] == 1.0
+
+
+def test_a_busy_machine_does_not_make_one_of_two_calls_slower(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    draw = random.Random(0)
+
+    def seconds(call: Any, count: int, device: Any) -> float:
+        interrupted = draw.random() < 0.75
+        return float(count * (call() + 5 * interrupted))
+
+    monkeypatch.setattr("sigmascope.linearize.folding.latency._seconds", seconds)
+    assert latency([lambda: 2.0, lambda: 1.0]) == [2.0, 1.0]

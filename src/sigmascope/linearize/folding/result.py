@@ -22,7 +22,7 @@ class Cost:
         parameters: of the network.
         multiply_adds: of convolutions and products of matrices, for one sample.
         seconds: of latency, for one sample on one thread of the CPU, or on the network's device;
-            the lower quartile of calls in turns.
+            the lower decile of calls in turns.
 
     >>> import torch
     >>> from sigmascope import linearize
