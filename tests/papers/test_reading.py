@@ -142,6 +142,18 @@ def test_a_printed_outcome_says_what_is_in_doubt() -> None:
     assert held.endswith(f" {HOLDS}")
 
 
+def test_a_paper_without_evidence_on_real_networks_says_so(tmp_path: Path) -> None:
+    told, column = "None of these was measured on real networks.", "on real networks"
+    for names, has in ((["sym-fig17"], False), (["fig5a", "real-fig5a"], True)):
+        some = [outcome(name, STORED[name]) for name in names]
+        page = write_gallery(some, tmp_path / "g.md", pictures=tmp_path).read_text("utf-8")
+        html = write_index(some, tmp_path).read_text("utf-8")
+        assert (told in page, told in html) == (not has, not has)
+        assert (f" | {column} |" in page, f">{column}</th>" in html) == (has, has)
+        [head, line, *_] = re.findall(r"^\|.*\|$", page, re.MULTILINE)
+        assert head.count("|") == line.count("|") == 4 + has
+
+
 def test_counts_are_of_the_paper() -> None:
     checks = [Check(name, "", "", verdict) for name, verdict in (("a", HOLDS), ("ours: b", FAILS))]
     assert count(checks) == "1 of 1 claims hold"
