@@ -211,9 +211,32 @@ def _versions(modules: list[nn.Module]) -> list[int]:
 
 
 def copied(model: nn.Module) -> nn.Module:
-    """Return a copy of the network to watch, of a moment in which no thread measures it."""
+    """Return a copy of the network to watch, of a moment in which no thread measures it.
+
+    Raises:
+        NetworkError: it holds a tensor that was computed from its parameters.
+    """
     with one_at_a_time(f"copies {type(model).__name__}"):
-        return copy.deepcopy(unwrapped(model))
+        network = unwrapped(model)
+        try:
+            return copy.deepcopy(network)
+        except RuntimeError as error:
+            computed = next(_computed(network), None)
+            if computed is None:
+                raise
+            raise NetworkError(
+                f"the network cannot be copied: {computed} was computed from parameters, as "
+                "pruning and the old weight_norm do. Make it a parameter first, by "
+                "torch.nn.utils.prune.remove or torch.nn.utils.remove_weight_norm."
+            ) from error
+
+
+def _computed(network: nn.Module) -> Iterator[str]:
+    """Yield the names of tensors that a network holds and that have a history."""
+    for path, module in network.named_modules():
+        for name, value in vars(module).items():
+            if isinstance(value, torch.Tensor) and not value.is_leaf:
+                yield f"{path}.{name}".lstrip(".")
 
 
 @contextmanager

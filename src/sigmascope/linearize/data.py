@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-import numpy as np
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -18,10 +17,9 @@ from sigmascope.measure.batches import (
     batches_of,
     is_list_of_images,
     run_forward,
-    tensors_in,
     to_model,
 )
-from sigmascope.measure.graphs import is_graph
+from sigmascope.measure.copies import copy_of, is_empty
 
 Loss: TypeAlias = Callable[[Any, Any], Tensor]
 """The mean loss over a batch, of the outputs of a network and the labels."""
@@ -110,35 +108,6 @@ class Data:
                 f"{list(loss.shape)}."
             )
         return loss
-
-
-def copy_of(content: Any) -> Any:
-    """Return a batch whose tensors and arrays may be overwritten.
-
-    >>> batch = torch.zeros(2), {"ids": torch.zeros(3)}
-    >>> _ = copy_of(batch)[1]["ids"].add_(1)
-    >>> batch[1]["ids"].tolist()
-    [0.0, 0.0, 0.0]
-    """
-    if isinstance(content, Tensor):
-        return content.clone()
-    if isinstance(content, np.ndarray):
-        return content.copy()
-    if isinstance(content, Mapping):
-        return {key: copy_of(value) for key, value in content.items()}
-    if isinstance(content, tuple) and hasattr(content, "_fields"):
-        return type(content)(*map(copy_of, content))
-    if isinstance(content, tuple | list):
-        return type(content)(map(copy_of, content))
-    if is_graph(content) and callable(getattr(content, "clone", None)):
-        return content.clone()
-    return content
-
-
-def is_empty(batch: Batch) -> bool:
-    """Return whether a batch has tensors and no sample."""
-    first = next((one for one in tensors_in(batch.content) if one.ndim), None)
-    return not batch.size and first is not None and not len(first)
 
 
 def labels_of(content: Any) -> Any:

@@ -15,12 +15,13 @@ from sigmascope.capture.chosen_calls import Key
 from sigmascope.errors import InputError, NoActivationError
 from sigmascope.linearize.applying import install
 from sigmascope.linearize.collecting import ActivationCall
-from sigmascope.linearize.data import Data, copy_of
+from sigmascope.linearize.data import Data
 from sigmascope.linearize.maps import Affine, Identity
 from sigmascope.linearize.score import Score
 from sigmascope.linearize.sums import PairSums, explained
 from sigmascope.linearize.wide import scores_in_blocks, width_of
 from sigmascope.measure.batches import place_of
+from sigmascope.measure.copies import copy_of
 from sigmascope.measure.signature import signature
 
 Values = tuple[Tensor, Tensor]

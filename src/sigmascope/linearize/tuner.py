@@ -14,11 +14,12 @@ from torch import Tensor, nn
 
 from sigmascope.capture.guard import flags_kept
 from sigmascope.errors import GradientError, InputError, InputTypeError
-from sigmascope.linearize.data import Data, copy_of, labels_of, logits_of
+from sigmascope.linearize.data import Data, labels_of, logits_of
 from sigmascope.linearize.judging import Judgment, class_axis, judged
 from sigmascope.linearize.maps import Affine
 from sigmascope.linearize.tuned import TunedEpoch, TuneSettings
 from sigmascope.measure.batches import Batch, place_of, to_model
+from sigmascope.measure.copies import copy_of
 from sigmascope.measure.digests import digest_of, digest_of_batch
 from sigmascope.measure.progress import steps_of
 from sigmascope.training.data import StitchData

@@ -13,7 +13,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from sigmascope import choices
 from sigmascope.capture.guard import copied, unwrapped
-from sigmascope.checks import check_whole
+from sigmascope.checks import check_choice, check_whole
 from sigmascope.measure.progress import progress_bar
 from sigmascope.symmetry import interpolation
 from sigmascope.symmetry.aligning.align import align
@@ -80,12 +80,16 @@ class Barrier(Tabular):
                 loss also tells how sure the networks are: ends that are too sure of themselves lose
                 more than a mean whose logits are small, even where it is wrong more often.
         """
-        found = self.curves[curve]
+        found = self._curve(curve)
         return float(np.max(self._above(found.calibrated if calibrated else found.losses)))
 
     def accuracy_loss(self, curve: str) -> float:
         """Return the largest loss of accuracy below the chord, as a share of the samples."""
-        return float(np.max(-self._above(self.curves[curve].accuracies)))
+        return float(np.max(-self._above(self._curve(curve).accuracies)))
+
+    def _curve(self, name: str) -> Curve:
+        check_choice("curve", name, list(self.curves))
+        return self.curves[name]
 
     def _above(self, values: Sequence[float]) -> np.ndarray[Any, np.dtype[np.float64]]:
         t, y = np.asarray(self.points), np.asarray(values)
@@ -116,7 +120,8 @@ class Barrier(Tabular):
         }
 
     def _tables(self) -> list[Table]:
-        title = f"Barrier between {' and '.join(self.networks)}, {self.samples} samples"
+        count = f"{self.samples} sample{'' if self.samples == 1 else 's'}"
+        title = f"Barrier between {' and '.join(self.networks)}, {count}"
         notes = [
             f"aligned by {self.alignment.by}; corrected: {WORDS[self.correction]}, "
             "channels of both ends at equal scales",
@@ -130,6 +135,9 @@ class Barrier(Tabular):
                 "no more accuracy: it makes the mean as sure of itself as the ends; read the "
                 "calibrated barrier"
             )
+        infinite = [name for name, one in self.curves.items() if not np.isfinite(one.losses).all()]
+        if infinite:
+            notes.append(f"no barrier: a loss is NaN or infinite on the line {', '.join(infinite)}")
         return [Table(self._columns(), title=title, notes=notes)]
 
 

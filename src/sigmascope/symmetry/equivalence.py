@@ -13,6 +13,7 @@ from sigmascope.capture.guard import preserve_state, unwrapped
 from sigmascope.capture.nested import tensors_in
 from sigmascope.checks import with_old_names
 from sigmascope.errors import InputError
+from sigmascope.measure.copies import copy_of
 from sigmascope.symmetry.wiring.trace import run
 from sigmascope.tables import Preformatted
 
@@ -93,7 +94,7 @@ def check_equivalence(a: nn.Module, b: nn.Module, x: Any) -> Equivalence:
 def _outputs(model: nn.Module, x: Any) -> list[Tensor]:
     network = unwrapped(model)
     with preserve_state(network, mode="eval"):
-        return [tensor for tensor in tensors_in(run(network, x)) if tensor.numel()]
+        return [tensor for tensor in tensors_in(run(network, copy_of(x))) if tensor.numel()]
 
 
 def _largest(tensors: list[Tensor]) -> float:

@@ -14,7 +14,8 @@ from torch.utils.hooks import RemovableHandle
 
 from sigmascope.capture.guard import copied
 from sigmascope.errors import InputError
-from sigmascope.measure.batches import batches_of, run_forward, to_model
+from sigmascope.measure.batches import Batch, batches_of, run_forward, to_model
+from sigmascope.measure.copies import copy_of, is_empty
 from sigmascope.symmetry.wiring.network import Wiring
 
 Statistics: TypeAlias = dict[str, tuple[Tensor, Tensor]]
@@ -97,7 +98,9 @@ def _pass_by_size(
     samples = 0
     with torch.no_grad():
         for item in items:
-            batch = to_model(item, network, batch_axis=0)
+            batch = batch_for(network, item)
+            if batch is None:
+                continue
             size = batch.size or least  # where no tensor tells it, batches count alike
             if size < least:
                 continue
@@ -120,12 +123,18 @@ def _pass_single(network: nn.Module, norms: Sequence[_BatchNorm], items: Iterabl
             "of 2 samples or more."
         ) from error
     if not samples:
-        raise InputError("batches is empty. Pass a loader or a list with at least one batch.")
+        raise InputError("batches is empty. Pass a loader or a list with at least one sample.")
+
+
+def batch_for(network: nn.Module, item: Any) -> Batch | None:
+    """Return a copy of a batch that a network may overwrite, or None for one without samples."""
+    batch = to_model(copy_of(item), network, batch_axis=0)
+    return None if is_empty(batch) else batch
 
 
 def forward(network: nn.Module, item: Any) -> object:
     """Run a network on the inputs of a batch, on its device and in its dtype."""
-    return run_forward(network, to_model(item, network, batch_axis=0).content)
+    return run_forward(network, to_model(copy_of(item), network, batch_axis=0).content)
 
 
 def layers_within(

@@ -21,18 +21,19 @@ REACH = math.log(100)  # temperatures from 1/100 to 100
 
 
 def labeled_batches(batches: Any) -> list[Any]:
-    """Return batches, each of which is known to have labels.
+    """Return batches, each of which is known to have labels; those without samples are left out.
 
     Raises:
-        InputError: an iterator, or no batches.
+        InputError: an iterator, or no samples.
         InputTypeError: a batch without labels.
     """
     items = list(interpolation.read_again(batches))
     if not items:
         raise InputError("batches is empty. Pass a loader or a list with at least one batch.")
-    for item in items:
-        labels_of(item)
-    return items
+    found = [item for item in items if len(labels_of(item))]
+    if not found:
+        raise InputError("batches is empty. Pass a loader or a list with at least one sample.")
+    return found
 
 
 def labels_of(item: Any) -> Tensor:

@@ -28,6 +28,7 @@ from sigmascope.measure.batches import (
     tensors_in,
     to_model,
 )
+from sigmascope.measure.copies import copy_of
 from sigmascope.symmetry.similarity_options import RunOptions
 
 INCOMPLETE = "it is not called in every batch, or with features of another shape"
@@ -80,7 +81,7 @@ class Tap:
 
     def run(self, item: object, sink: Sink) -> int:
         """Run the network on a batch, show the features of each activation, count samples."""
-        batch = to_model(item, self._network, batch_axis=self._options.batch_axis)
+        batch = to_model(copy_of(item), self._network, batch_axis=self._options.batch_axis)
         if any(not bool(mask.all()) for mask in batch.masks.values()):
             raise InputError(
                 "the attention_mask hides some tokens. Pass sequences of one length, unpadded."

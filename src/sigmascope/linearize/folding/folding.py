@@ -15,7 +15,6 @@ from sigmascope.checks import check_choice, options_from
 from sigmascope.choices import Keep
 from sigmascope.errors import InputError, InputTypeError, NetworkError, OptionError
 from sigmascope.linearize.applying import CONTAINERS
-from sigmascope.linearize.data import copy_of
 from sigmascope.linearize.folding.arguments import Arguments, difference_of_outputs
 from sigmascope.linearize.folding.choice import Chooser
 from sigmascope.linearize.folding.costs import cost_of
@@ -32,6 +31,7 @@ from sigmascope.measure.batches import (
     tensors_in,
     to_model,
 )
+from sigmascope.measure.copies import copy_of
 from sigmascope.measure.subject import check_device
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
@@ -15,6 +16,7 @@ from sigmascope.capture.guard import unwrapped
 from sigmascope.checks import check_choice, check_whole
 from sigmascope.errors import InputError, NetworkError
 from sigmascope.measure.progress import progress_bar
+from sigmascope.measure.subject import check_device
 from sigmascope.symmetry.aligning.blocks import Block, Cell, blocks_of
 from sigmascope.symmetry.aligning.descent import Descent, Prior, Tensors
 from sigmascope.symmetry.aligning.features import unlikeness
@@ -139,10 +141,12 @@ class Pair:
         names = type(a).__name__, type(b).__name__
         names = names if names[0] != names[1] else ("a", "b")
         check_same_parameters(shapes_of(a), shapes_of(b), names)
-        _check_finite(a, b)
+        check_same_layers(layers_of(a), layers_of(b), names)
+        for one in (a, b):
+            check_device(one)
         wiring, other = (trace(one, example_input) for one in (b, a))
         _check_same_wiring(other, wiring)
-        check_same_layers(layers_of(a), layers_of(b), names)
+        _check_numbers(a, b, wiring)
         parameters = [dict(one.named_parameters()) for one in (a, b)]
         exact = any(one.dtype == torch.float64 for both in parameters for one in both.values())
         dtype = torch.float64 if exact else torch.float32
@@ -170,10 +174,15 @@ class Pair:
         return Element(self.wiring, chosen, tuple(descent.heads.values()))
 
 
-def _check_finite(a: nn.Module, b: nn.Module) -> None:
-    """Raise `InputError` for weights that have no distance to others."""
+def _check_numbers(a: nn.Module, b: nn.Module, wiring: Wiring) -> None:
+    """Raise `InputError` for weights that have no distance to others, or statistics like that."""
     for which, network in (("a", a), ("b", b)):
-        for name, one in network.named_parameters():
+        buffers = ((name, one) for name, one in network.named_buffers() if name in wiring.turns)
+        for name, one in chain(network.named_parameters(), buffers):
+            if one.is_complex():
+                raise InputError(
+                    f"{name} has complex numbers. Pass networks whose weights are real."
+                )
             count = int((~one.detach().isfinite()).sum())
             if count:
                 raise InputError(

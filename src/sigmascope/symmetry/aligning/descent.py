@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -128,8 +129,8 @@ class Descent:
     def _accept(self, new: Tensors, *, always: bool) -> bool:
         """Take new values of parameters if they are nearer, or always."""
         parts = {name: self._distance(name, tensor) for name, tensor in new.items()}
-        before = sum(self._parts[name] for name in parts)
-        if not always and not sum(parts.values()) < before * (1 - 1e-12):
+        before, after = sum(self._parts[name] for name in parts), sum(parts.values())
+        if not math.isfinite(after) or not (always or after < before * (1 - 1e-12)):
             return False
         self.current.update(new)
         self._parts.update(parts)

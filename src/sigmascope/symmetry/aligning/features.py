@@ -15,6 +15,7 @@ from sigmascope.capture.activations import kind_of_layer
 from sigmascope.capture.guard import preserve_state
 from sigmascope.errors import InputError
 from sigmascope.measure.batches import batches_of, run_forward, to_model
+from sigmascope.measure.copies import copy_of, is_empty
 from sigmascope.measure.progress import progress_bar, steps_of
 from sigmascope.symmetry.aligning.blocks import Block, Cell, Observed
 
@@ -35,7 +36,7 @@ def unlikeness(
     The correlations of several calls are averaged. Features are kept for one batch at a time.
 
     Raises:
-        InputError: batches is empty.
+        InputError: batches is empty, or features are NaN or infinite.
     """
     chosen = {
         (number, place): seen
@@ -48,16 +49,20 @@ def unlikeness(
     with progress_bar("features of both networks", steps_of(batches, None), shown=progress) as step:
         for item in batches_of(batches):
             kept: dict[Key, Tensor] = {}
-            _run(networks[0], item, chosen, kept.__setitem__)
+            count += _run(networks[0], item, chosen, kept.__setitem__)
             _run(networks[1], item, chosen, partial(_add, sums, kept))
-            count += 1
             step()
     if not count:
-        raise InputError("batches is empty. Pass a loader or a list with at least one batch.")
+        raise InputError("batches is empty. Pass a loader or a list with at least one sample.")
     found: dict[int, list[Tensor]] = {}
     for (number, _), one in sums.items():
-        signed = chosen[number, _].signed
-        found.setdefault(number, []).append(1 - one.matrix(absolute=signed))
+        seen = chosen[number, _]
+        if not one.is_finite:
+            raise InputError(
+                f"what the layer {seen.call[0]!r} returns on the batches is NaN or infinite. Pass "
+                'inputs for which it is not, or by="weights".'
+            )
+        found.setdefault(number, []).append(1 - one.matrix(absolute=seen.signed))
     return {number: torch.stack(own).mean(dim=0) for number, own in found.items()}
 
 
@@ -68,7 +73,9 @@ def _add(sums: dict[Key, _Correlation], kept: dict[Key, Tensor], key: Key, y: Te
             "a module returns features of other shapes in the two networks. Pass networks of one "
             "architecture."
         )
-    sums[key].add(x, y)
+    # also of networks on two devices, or in half precision, whose sums would be infinite
+    dtype = torch.promote_types(torch.promote_types(x.dtype, y.dtype), torch.float32)
+    sums[key].add(x.to(dtype), y.to(x.device, dtype))
 
 
 def _chosen(cell: Cell, network: nn.Module) -> list[Observed]:
@@ -88,11 +95,17 @@ def _chosen(cell: Cell, network: nn.Module) -> list[Observed]:
     return [found[round(place * (len(found) - 1) / (MOST - 1))] for place in range(MOST)]
 
 
-def _run(network: nn.Module, item: object, chosen: dict[Key, Observed], sink: Sink) -> None:
-    """Run a network on a batch and show the features (n, f) of the chosen calls."""
-    batch = to_model(item, network, batch_axis=0)
+def _run(network: nn.Module, item: object, chosen: dict[Key, Observed], sink: Sink) -> bool:
+    """Run a network on a batch and show the features (n, f) of the chosen calls.
+
+    Returns False for a batch without samples, which is left out.
+    """
+    batch = to_model(copy_of(item), network, batch_axis=0)
+    if is_empty(batch):
+        return False
     with preserve_state(network, mode="eval"), _hooked(network, chosen, sink):
         run_forward(network, batch.content)
+    return True
 
 
 @contextmanager
@@ -148,6 +161,11 @@ class _Correlation:
         earlier = self._sums or [torch.zeros_like(one) for one in doubles]
         self._sums = [a + b for a, b in zip(earlier, doubles, strict=True)]
         self._count += x.shape[1]
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether all sums are."""
+        return all(bool(one.isfinite().all()) for one in self._sums)
 
     def matrix(self, *, absolute: bool) -> Tensor:
         """Return (n, n), the correlations; 0 for channels that do not vary."""

@@ -11,7 +11,7 @@ import numpy as np
 from torch import nn
 from torch.nn.modules.dropout import _DropoutNd
 
-from sigmascope.capture.guard import copied, plain_path
+from sigmascope.capture.guard import copied, plain_path, unwrapped
 from sigmascope.capture.sharded import original_class
 from sigmascope.errors import InputError
 from sigmascope.symmetry.action import write_moved
@@ -92,8 +92,9 @@ class Alignment(Tabular):
 
         Raises:
             InputError: a network with other parameters or layers.
+            InputTypeError: it is not a network.
         """
-        names = "aligned", "given"
+        model, names = unwrapped(model), ("aligned", "given")
         check_same_parameters(self.shapes, shapes_of(model), names)
         check_same_layers(self.layers, layers_of(model), names)
         return self.element.move(model)

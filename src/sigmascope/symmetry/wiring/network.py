@@ -107,6 +107,8 @@ class Wiring:
         if tensor is None:
             return
         name = self._names[id(tensor)]
+        if tensor.is_complex():
+            raise UnmovableError(f"{name} has complex numbers. Move networks of real ones.")
         self._uses[name] += 1
         earlier = self.turns.get(name)
         if earlier is None:

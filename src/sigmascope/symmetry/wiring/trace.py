@@ -15,6 +15,7 @@ from sigmascope.capture.activations import function_name
 from sigmascope.capture.guard import preserve_state
 from sigmascope.capture.nested import tensors_in
 from sigmascope.errors import InputError
+from sigmascope.measure.copies import copy_of
 from sigmascope.symmetry.wiring.calls import Call
 from sigmascope.symmetry.wiring.network import OUT_OF_SIGHT, UnmovableError, Wiring
 from sigmascope.symmetry.wiring.rules import RULES
@@ -48,10 +49,11 @@ def trace(model: nn.Module, example_input: Any = None, *, exact_eval: bool = Fal
     problem = ""  # the words alone: an exception that is kept would keep the network
     for example in _made_up(model) if example_input is None else [example_input]:
         wiring = Wiring(model, exact_eval=exact_eval)
-        wiring.know(example)
+        given = copy_of(example)  # the network may overwrite it
+        wiring.know(given)
         try:
             with preserve_state(model, mode="eval"), _traced(model, wiring):
-                output = run(model, example)
+                output = run(model, given)
         except UNFIT as error:
             if wiring.refusal is not None:
                 raise wiring.refusal from None
