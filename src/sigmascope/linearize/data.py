@@ -44,6 +44,7 @@ class Data:
         found = batches_of(batches)
         self.items: Iterable[object] = list(found) if isinstance(found, Iterator) else found
         self.samples = 0  # of the last pass over all batches
+        self.advance: Callable[[], None] = lambda: None  # is called after each batch
         self.forward = forward or run_forward
         self.loss = loss or cross_entropy
 
@@ -61,11 +62,18 @@ class Data:
                 continue
             samples += batch.size
             yield batch
+            self.advance()
         self.samples = samples
         if number == empty:
             raise InputError(
                 f"batches holds no {'sample' if empty else 'batch'}. Pass at least one."
             )
+
+    def copies(self) -> Iterator[object]:
+        """Yield copies of the batches as they were given."""
+        for item in self.items:
+            yield copy_of(item)
+            self.advance()
 
     def first(self, network: nn.Module) -> Batch:
         """Return the first batch."""

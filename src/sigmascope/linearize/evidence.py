@@ -21,7 +21,6 @@ from sigmascope.linearize.score import Score
 from sigmascope.linearize.sums import PairSums, explained
 from sigmascope.linearize.wide import scores_in_blocks, width_of
 from sigmascope.measure.batches import place_of
-from sigmascope.measure.copies import copy_of
 from sigmascope.measure.signature import signature
 
 Values = tuple[Tensor, Tensor]
@@ -75,7 +74,7 @@ class Evidence:
         try:
             found = signature(
                 self.network,
-                map(copy_of, self.data.items),
+                self.data.copies(),
                 forward=self.data.forward,
                 progress=False,
                 samples=samples,

@@ -8,21 +8,25 @@ from torch import nn
 
 from sigmascope.errors import InputError, OptionError
 from sigmascope.linearize.data import Data
-from sigmascope.linearize.folding.folding import fold
+from sigmascope.linearize.folding.folding import FoldOptions, fold
 from sigmascope.linearize.folding.result import Cost, Folded
 from sigmascope.linearize.linearization import Folding
 
 
-def folded(network: nn.Module, data: Data, *, is_saved: bool) -> tuple[nn.Module, Folding]:
+def folded(
+    network: nn.Module, data: Data, *, is_saved: bool, progress: bool = True
+) -> tuple[nn.Module, Folding]:
     """Return a network in which what became linear is merged, and what was merged and why not.
 
     Args:
         network: in evaluation mode, from `apply`.
         data: whose first batch is the example.
         is_saved: whether it is written to a file, from which it must be folded without a batch.
+        progress: whether to show a progress bar, on a terminal.
     """
     try:
-        found = fold(network, data.first(network).content, forward=data.forward)
+        batch = data.first(network).content
+        found = fold(network, batch, forward=data.forward, progress=progress)
     except InputError as error:  # the tuning is not lost for it
         parameters = sum(one.numel() for one in network.parameters())
         unknown = Cost(0, 0, parameters, 0, math.nan)
@@ -49,4 +53,9 @@ def folded_again(network: nn.Module, merges: tuple[str, ...]) -> nn.Module:
         OptionError: merges that are not possible in it.
         InputError: it does not run on random inputs of the shapes that it knows.
     """
-    return fold(network, merges=merges, timer=lambda calls: [math.nan] * len(calls)).network
+    options: FoldOptions = {
+        "merges": merges,
+        "timer": lambda calls: [math.nan] * len(calls),
+        "progress": False,
+    }
+    return fold(network, **options).network

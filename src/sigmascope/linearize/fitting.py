@@ -199,7 +199,9 @@ class _Run:
         network = tuned[count].network if best.epochs else apply(self.network, found)
         whole, folding = network.eval(), None
         if self.options.fold:
-            network, folding = folded(whole, held_out, is_saved=files is not None)
+            network, folding = folded(
+                whole, held_out, is_saved=files is not None, progress=self.options.progress
+            )
         result = self._result(found, points, tuned, folding, network)
         if files:
             files.save(result, whole, self.network)
@@ -220,6 +222,7 @@ class _Run:
             loss=chosen.loss,
             forward=chosen.forward,
             seed=chosen.seed,
+            progress=chosen.progress,
             **more,
         )
 

@@ -22,11 +22,13 @@ from sigmascope.linearize.criteria import Criterion, criterion_of
 from sigmascope.linearize.data import Data, Loss, labels_of
 from sigmascope.linearize.evidence import Evidence, module_of
 from sigmascope.linearize.probe import are_close, probed, probed_twice
+from sigmascope.linearize.reading import batches_to_read
 from sigmascope.linearize.result import INPUTS, Plan, PlannedSite
 from sigmascope.linearize.rounds import Ranking, Settings
 from sigmascope.measure.batches import Forward, tensors_in
 from sigmascope.measure.digests import digest_of_weights
 from sigmascope.measure.options import checked_patterns
+from sigmascope.measure.progress import progress_bar
 from sigmascope.measure.subject import ADDRESS, check_device
 
 By = str | Criterion | Callable[[Evidence], Sequence[float]]
@@ -46,6 +48,7 @@ class PlanOptions(TypedDict, total=False):
         forward: a function of the network and a batch that runs the network, for batches of any
             other form than those of `sigmascope.signature`.
         seed: for by="random" and the positions that scores are measured on.
+        progress: whether to show a progress bar, on a terminal; True by default.
     """
 
     step: int
@@ -54,6 +57,7 @@ class PlanOptions(TypedDict, total=False):
     loss: Loss | None
     forward: Forward | None
     seed: int
+    progress: bool
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,7 @@ class _Options:
     loss: Loss | None = None
     forward: Forward | None = None
     seed: int = 0
+    progress: bool = True
 
     def __post_init__(self) -> None:
         check_whole("step", self.step, 1)
@@ -106,7 +111,7 @@ def plan(
         iterative: whether to measure again after every `step` replacements, so that later maps are
             fitted on the network with the earlier ones.
         **options: see `PlanOptions`: step=1, sites=(), scores=True, loss=None, forward=None,
-            seed=0.
+            seed=0, progress=True.
 
     Raises:
         OptionError: an option that is not valid, or a budget that cannot be met.
@@ -141,10 +146,17 @@ def plan(
         data = Data(batches, chosen.forward, chosen.loss)
         _check_labels(data, network, settings)
         ranking = Ranking(network, data, settings)
-        count = ranking.choose(allowed)
+        calls = len(ranking.candidates)
+        total = batches_to_read(data, settings, allowed, calls)
+        with progress_bar(_title(network), total, shown=chosen.progress) as data.advance:
+            count = ranking.choose(allowed)
         ranking.check_values(ranking.order[:count])
         ranking.check(ranking.order[:count])
         return _made(network, data, ranking, settings, count, budget_text(allowed))
+
+
+def _title(network: nn.Module) -> str:
+    return f"plan {type(network).__name__}, batches read"
 
 
 def _check_labels(data: Data, network: nn.Module, settings: Settings) -> None:

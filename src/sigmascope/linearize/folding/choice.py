@@ -116,12 +116,14 @@ class Chooser:
         timer: see `Timer`.
         merges: names of the segments to make; None to choose.
         used: names of those that were found.
+        progress: whether to show how many chains of layers are done, on a terminal.
     """
 
     keep: str
     timer: Timer
     merges: frozenset[str] | None = None
     used: set[str] = field(default_factory=set)
+    progress: bool = True
 
     def cut(self, items: Sequence[Item], prefix: str) -> tuple[list[Bounds], dict[Bounds, Segment]]:
         """Return the bounds of the chosen segments, and all that were considered."""

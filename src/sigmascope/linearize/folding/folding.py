@@ -43,11 +43,13 @@ class FoldOptions(TypedDict, total=False):
         timer: a function of several calls that returns the seconds of each, instead of a
             measurement in turns.
         forward: runs the network on the example, as for `plan`.
+        progress: whether to show a progress bar, on a terminal; True by default.
     """
 
     merges: Collection[str] | None
     timer: Timer | None
     forward: Forward | None
+    progress: bool
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ class _Options:
     merges: Collection[str] | None = None
     timer: Timer | None = None
     forward: Forward | None = None
+    progress: bool = True
 
     def __post_init__(self) -> None:
         if isinstance(self.merges, str):
@@ -96,7 +99,8 @@ def fold(
             one thread of the CPU, or on the network's device; "fewer" those that save
             multiply-adds; "all" every one that is exact and takes at most 16 times the
             multiply-adds.
-        **options: see `FoldOptions`: merges=None, timer=None, forward=None.
+        **options: see `FoldOptions`: merges=None, timer=None, forward=None,
+            progress=True.
 
     Raises:
         NetworkError: the network is in training mode, or is not deterministic.
@@ -119,7 +123,7 @@ def fold(
     device = place_of(base)[0]
     timer = chosen.timer or (lambda calls: latency(calls, device=device))
     merges = None if chosen.merges is None else frozenset(chosen.merges)
-    chooser = Chooser(keep_checked, timer, merges)
+    chooser = Chooser(keep_checked, timer, merges, progress=chosen.progress)
     shapes = getattr(model, INPUTS, None)
     inputs = _example(base, example, shapes, chosen.forward or run_forward)
     found = fold_whole(base, inputs, chooser)

@@ -34,6 +34,7 @@ from sigmascope.linearize.folding.graph import (
 )
 from sigmascope.linearize.folding.words import dearer, described
 from sigmascope.linearize.maps import Affine, Identity
+from sigmascope.measure.progress import progress_bar
 
 
 @dataclass
@@ -94,8 +95,11 @@ def fold_part(
     ]
     folding = _Folding(graph, chooser, prefix, found)
     folding.watch(module, exact, single, [items for _, items in chains])
-    for chain, items in chains:
-        folding.fold_chain(chain, items)
+    title = f"fold {path or type(module).__name__}, chains of layers"
+    with progress_bar(title, len(chains), shown=chooser.progress) as advance:
+        for chain, items in chains:
+            folding.fold_chain(chain, items)
+            advance()
     return folding.finished()
 
 
