@@ -4,7 +4,6 @@ run, and its rule judges as it is written.
 
 from __future__ import annotations
 
-import copy
 import importlib
 import math
 import sys
@@ -172,19 +171,6 @@ def test_a_workshop_trains_as_single_trainings_do(
         found = workshop.finished(small(), sites, MAPS)
         for name, value in alone.model.state_dict().items():
             torch.testing.assert_close(found.state_dict()[name], value, rtol=1e-4, atol=1e-5)
-
-
-def test_shifted_filters_compute_the_same(load: Any) -> None:
-    model = load("networks").NARROW["mobilenetv2"]().double()
-    shifted, filters = copy.deepcopy(model), load("workshop")
-    filters.shift_filters(shifted)
-    kinds = [type(one) for one in shifted.modules() if isinstance(one, nn.Conv2d)]
-    assert kinds.count(filters.ShiftedConv) == 17
-    x = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0)).double()
-    for one in (model, shifted):
-        one(x).square().sum().backward()
-    for one, other in zip(model.parameters(), shifted.parameters(), strict=True):
-        torch.testing.assert_close(one.grad, other.grad)
 
 
 def test_a_workshop_refuses_weights_of_another_network(training: ModuleType, load: Any) -> None:

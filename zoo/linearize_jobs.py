@@ -28,8 +28,6 @@ class Options:
     narrow: bool = False
     images: int | None = None  # training images, fewer for a trial
     compile_with: str = ""  # the backend of torch.compile; empty for none
-    alone: bool = False  # compiled: each training by itself, instead of one form for all
-    shifted: bool = False  # compiled: write the filters of single channels as sums
     deadline: float = math.inf  # in the seconds of time.monotonic
 
 

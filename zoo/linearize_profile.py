@@ -4,9 +4,8 @@
 
 For each network the time of a step of 256 images, captured and replayed, its epoch of 45,000
 images, and when it was ready: eager; fading, that is eager while half of the activations fade;
-compiled in a `Workshop`, where every step is of the same operators, whatever fades; and shifted,
-compiled with the filters of single channels as sums, where there are such filters. Then the kernels
-that take most of the eager step and of the compiled ones.
+and compiled in a `Workshop`, where every step is of the same operators, whatever fades. Then the
+kernels that take most of the eager step and of the compiled one, and the sum of all.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from __future__ import annotations
 import argparse
 import time
 from collections import Counter
-from collections.abc import Sequence
 
 import torch
 from linearize_networks import NETWORKS, PLANS
@@ -28,8 +26,7 @@ from torch.profiler import ProfilerActivity, profile
 from sigmascope.training.cuda_graph import Step
 
 IMAGES, STEPS, SHOWN, EPOCH = 4096, 30, 16, 45_000
-WAYS = ("eager", "fading", "compiled", "shifted")
-SHIFTED = ("mobilenetv2",)
+WAYS = ("eager", "fading", "compiled")
 
 
 def started(name: str, way: str) -> tuple[Training, list[tuple[torch.Tensor, ...]]]:
@@ -44,9 +41,8 @@ def started(name: str, way: str) -> tuple[Training, list[tuple[torch.Tensor, ...
     else:
         maps = fitted(model, pixels[:WIDTHS])
         sites = list(maps)[::2]
-        if way in WAYS[2:]:
-            shifted = way == WAYS[-1]
-            workshop = Workshop(model, maps, recipe, images, backend="inductor", shifted=shifted)
+        if way == "compiled":
+            workshop = Workshop(model, maps, recipe, images, backend="inductor")
             state = {key: value.clone() for key, value in model.state_dict().items()}
             training = workshop.begin(state, recipe, seed=0, sites=sites, maps=maps)
         else:
@@ -60,11 +56,6 @@ def started(name: str, way: str) -> tuple[Training, list[tuple[torch.Tensor, ...
     training.rate.fill_(0.01)
     views = Views.of(IMAGES, 0, 0, device)
     return training, [(*one, one[0]) for one in views.batches(recipe.batch, whole=True)]
-
-
-def ways(name: str, among: Sequence[str]) -> list[str]:
-    """Return the ways in which a network can be trained."""
-    return [way for way in among if way != WAYS[-1] or name in SHIFTED]
 
 
 def timed(name: str, way: str) -> str:
@@ -119,10 +110,10 @@ def main(arguments: list[str] | None = None) -> None:
     torch.backends.cudnn.benchmark, torch.backends.cudnn.benchmark_limit = True, 4
     print("| network | | ms a step | s an epoch | ready after, s |\n|---|---|---:|---:|---:|")
     for name in args.networks:
-        for way in ways(name, among):
+        for way in among:
             print(timed(name, way), flush=True)
     for name in args.networks if args.kernels else ():
-        for way in ways(name, [way for way in among if way != WAYS[1]]):
+        for way in (way for way in among if way != "fading"):
             print(kernels(name, way), flush=True)
 
 

@@ -105,11 +105,10 @@ class Bench:
     ) -> tuple[nn.Module, Training]:
         """Return the network trained on, without the activations at the sites, and its training."""
         chosen, maps = list(sites), maps or {}
-        backend = self.options.compile_with
-        if not backend or self.options.alone:
+        if not self.options.compile_with:
             made, share = linearized(model, chosen, maps)
-            told: dict[str, Any] = {"seed": seed, "teacher": teacher, "compile_with": backend}
-            training = Training(made, recipe, self.train, share=share if chosen else None, **told)
+            share = share if chosen else None
+            training = Training(made, recipe, self.train, seed=seed, teacher=teacher, share=share)
             self._run(job, training)
             return made, training
         workshop = self._workshop(job, recipe)
@@ -125,8 +124,8 @@ class Bench:
             self.workshop = None  # its captured steps hold memory
             model = self.build(job)
             maps = fitted(model, self.parts["calibration"][0][:WIDTHS])
-            options = {"backend": self.options.compile_with, "shifted": self.options.shifted}
-            self.workshop = job.network, Workshop(model, maps, recipe, self.train, **options)
+            backend = self.options.compile_with
+            self.workshop = job.network, Workshop(model, maps, recipe, self.train, backend=backend)
         return self.workshop[1]
 
     def _run(self, job: Job, training: Training) -> None:

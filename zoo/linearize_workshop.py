@@ -3,9 +3,7 @@
 Every activation can fade into an affine map, and flags say which do. So the training from scratch,
 the control and every number removed run the same operators on the same tensors: torch.compile,
 cuDNN's search and the capture of a step are paid once for each network instead of once for each
-training. Compiled, an activation with its map reads and writes as much as an activation alone, and
-the filters of single channels can be written as sums that become one kernel with what surrounds
-them.
+training. Compiled, an activation with its map reads and writes as much as an activation alone.
 """
 
 from __future__ import annotations
@@ -14,35 +12,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from linearize_networks import Recipe
 from linearize_training import Fading, Maps, Training, linearized, replaced
 from linearize_views import Images
 from torch import Tensor, nn
-
-
-class ShiftedConv(nn.Conv2d):
-    """A convolution of each channel with its own filter, as a sum of shifted inputs."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        side, stride, border = self.kernel_size[0], self.stride[0], int(self.padding[0])
-        height, width = ((n + 2 * border - side) // stride for n in x.shape[-2:])
-        padded, weight = F.pad(x, (border,) * 4), self.weight.to(x.dtype)
-        parts = [
-            padded[..., i : i + stride * height + 1 : stride, j : j + stride * width + 1 : stride]
-            * weight[:, 0, i, j, None, None]
-            for i in range(side)
-            for j in range(side)
-        ]
-        return sum(parts[1:], parts[0])
-
-
-def shift_filters(model: nn.Module) -> None:
-    """Write the filters of single channels as sums of shifted inputs, in place."""
-    for module in model.modules():
-        if isinstance(module, nn.Conv2d) and module.groups == module.in_channels > 1:
-            assert module.bias is None
-            module.__class__ = ShiftedConv
 
 
 class Workshop:
@@ -54,26 +27,16 @@ class Workshop:
         recipe: the first one; all others have its optimizer.
         images: to train on.
         backend: of torch.compile; empty for none.
-        shifted: write the filters of single channels as sums.
     """
 
     def __init__(
-        self,
-        model: nn.Module,
-        maps: Maps,
-        recipe: Recipe,
-        images: Images,
-        *,
-        backend: str,
-        shifted: bool = False,
+        self, model: nn.Module, maps: Maps, recipe: Recipe, images: Images, *, backend: str
     ) -> None:
         device = images.labels.device
         share = torch.zeros((), device=device)
         self.model = replaced(
             model, maps, lambda *parts: Fading(*parts, share, removed=torch.zeros_like(share))
         )
-        if shifted:
-            shift_filters(self.model)
         self.flags = {name: self.model.get_submodule(name) for name in maps}
         self.training = Training(
             self.model, recipe, images, seed=0, share=share, compile_with=backend
