@@ -40,7 +40,11 @@ class _Tracer(fx.Tracer):
         self.opaque: dict[str, str] = {}
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        return isinstance(m, MAPS) or super().is_leaf_module(m, module_qualified_name)
+        if isinstance(m, MAPS):
+            return True
+        # layers of torch.nn are leaves, but a TransformerEncoderLayer may hold a map
+        holds_maps = any(isinstance(one, MAPS) for one in m.modules())
+        return not holds_maps and super().is_leaf_module(m, module_qualified_name)
 
     def call_module(
         self, m: nn.Module, forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -12,6 +12,7 @@ from torch import Tensor, fx, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from sigmascope.capture.guard import plain_path
+from sigmascope.errors import NetworkError
 from sigmascope.linearize.folding.arguments import TOLERANCE, Arguments, relative_difference
 from sigmascope.linearize.folding.choice import (
     Bounds,
@@ -29,6 +30,7 @@ from sigmascope.linearize.folding.graph import (
     chains_of,
     in_words,
     links_of,
+    one_line,
     overwrites_others,
     traced,
 )
@@ -72,9 +74,8 @@ def fold_part(
         NetworkError: `torch.fx` cannot trace it.
     """
     graph, opaque = traced(copy.deepcopy(module))
-    with torch.no_grad():
-        in_double = Watched(graph_in_double(graph))
-        in_double.run(*exact.in_order(module))
+    in_double = Watched(graph_in_double(graph))
+    _run(in_double, exact, module)
     shapes = _by_name(graph, in_double.shapes)
     links, staying = links_of(graph, shapes)
     prefix = f"{path}." if path else ""
@@ -101,6 +102,22 @@ def fold_part(
             folding.fold_chain(chain, items)
             advance()
     return folding.finished()
+
+
+def _run(watched: Watched, arguments: Arguments, module: nn.Module) -> None:
+    """Run the graph of a module.
+
+    Raises:
+        NetworkError: it does not run as the module does, which takes another way where an argument
+            is None.
+    """
+    try:
+        with torch.no_grad():
+            watched.run(*arguments.in_order(module))
+    except Exception as error:  # its nodes may do anything
+        raise NetworkError(
+            f"{type(module).__name__} does not run as torch.fx traced it ({one_line(error)})"
+        ) from error
 
 
 def graph_in_double(graph: fx.GraphModule) -> fx.GraphModule:
@@ -147,14 +164,13 @@ class _Folding:
             for item in items
             if len(items) > 1 or item.size > 1
         }
-        with torch.no_grad():
-            watched = Watched(self.graph, [*sources])
-            watched.run(*single.in_order(module))
-            double = graph_in_double(self.graph)
-            names = {node.name for node in sources}
-            kept = [node for node in double.graph.nodes if node.name in names]
-            in_double = Watched(double, kept)
-            in_double.run(*exact.in_order(module))
+        watched = Watched(self.graph, [*sources])
+        _run(watched, single, module)
+        double = graph_in_double(self.graph)
+        names = {node.name for node in sources}
+        kept = [node for node in double.graph.nodes if node.name in names]
+        in_double = Watched(double, kept)
+        _run(in_double, exact, module)
         self._values = _by_name(self.graph, in_double.values)
         for items in chains:
             for item in items:

@@ -1,0 +1,68 @@
+"""Folding networks as other libraries write them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from sigmascope.linearize import apply, fold, plan
+from tests.linearize.test_fold_chains import no_clock
+
+
+class Embedding(nn.Module):
+    """Takes another way where an argument is None, which a symbolic value never is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(9, 8), nn.Embedding(5, 8)
+        self.before, self.after = nn.Linear(8, 8), nn.Linear(8, 8)
+        self.norm = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 4))
+
+    def forward(self, ids: Tensor, places: Tensor | None = None) -> Tensor:
+        if places is None:
+            places = torch.arange(ids.shape[1])
+        return self.norm(self.after(self.before(self.words(ids) + self.places(places))))
+
+
+class Model(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.act, self.head = Embedding(), nn.ReLU(), nn.Linear(4, 3)
+
+    def forward(self, ids: Tensor, places: Tensor | None = None) -> Tensor:
+        return self.head(self.act(self.embedding(ids, places)).mean(1))
+
+
+def test_an_argument_that_is_none_takes_the_way_of_the_module() -> None:
+    torch.manual_seed(0)
+    network, ids = Model().double().eval(), torch.randint(0, 9, (4, 5))
+    found = fold(network, ids, keep="all", timer=no_clock)
+    assert any("does not run as torch.fx traced it" in reason for reason in found.refused)
+    assert found.steps == ("embedding.norm.0 + embedding.norm.1 → one linear layer, 8 to 4",)
+    others = torch.randint(0, 9, (4, 5))
+    for places in (None, torch.tensor([4, 3, 2, 1, 0])):
+        torch.testing.assert_close(found.network(others, places), network(others, places))
+
+
+class Encoder(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+        self.encoder, self.head = nn.TransformerEncoder(layer, 2), nn.Linear(8, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.encoder(x).mean(1))
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
+def test_a_map_in_a_transformer_layer_of_torch_stays_for_a_reason() -> None:
+    torch.manual_seed(0)
+    network, x = Encoder().double().eval(), torch.randn(32, 4, 8, dtype=torch.float64)
+    shorter = apply(network, plan(network, x, budget=2, by="depth"))
+    found = fold(shorter, keep="all", timer=no_clock)
+    assert not found.steps
+    assert any(
+        reason.startswith("encoder.layers.0: ") and "torch.fx" in reason for reason in found.refused
+    )
+    torch.testing.assert_close(found.network(x), shorter(x))
