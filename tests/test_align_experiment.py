@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 
+from sigmascope_papers.setting import RESULTS
 from sigmascope_papers.symmetry.lines import CURVES, Line, Lines, jackknifed, reduction
 
 ZOO = Path(__file__).resolve().parents[1] / "zoo"
@@ -137,9 +138,29 @@ def test_the_lines_are_stored_and_drawn(
     assert capsys.readouterr().out.startswith("7 pairs, 2500 images: 7 on cpu (torch 2).")
     assert Lines.load(stored) == scripts["align_summary"].lines_of(rows)
     main(["figure", str(tmp_path)])
-    assert (tmp_path / "similarity.png").stat().st_size > 5000
+    for name in ("lines", "similarity"):
+        assert (tmp_path / f"{name}.png").stat().st_size > 5000
     with pytest.raises(SystemExit, match=r"journal.jsonl is not there"):
         main(["figure", str(tmp_path / "elsewhere")])
+
+
+def test_what_is_stored_is_that_of_the_journal(
+    scripts: dict[str, ModuleType], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored = tmp_path / "align.json"
+    scripts["align_experiment"].main(["summary", str(ZOO / "align"), "--store", str(stored)])
+    assert (ZOO / "align" / "summary.md").read_text().endswith(capsys.readouterr().out)
+    found = Lines.load(RESULTS / "trainings" / "align.json")
+    assert found == Lines.load(stored)
+    assert {name: len(own) for name, own in found.families.items()} == {
+        "myrtle": 28,
+        "myrtle-nobn": 3,
+        "resnet20": 6,
+        "vgg16": 36,
+        "vit-patch4": 1,
+        "vgg16 x2": 3,
+        "vgg16 x4": 3,
+    }
 
 
 def write_data(folder: Path) -> None:

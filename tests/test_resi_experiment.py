@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 
+from sigmascope_papers.setting import RESULTS
 from sigmascope_papers.symmetry.similarity_tests import Scores, SimilarityTests, interval
 
 ZOO = Path(__file__).resolve().parents[1] / "zoo"
@@ -192,7 +193,7 @@ def made_rows(resi: dict[str, ModuleType], quality: dict[str, float]) -> list[di
         if job.slow:
             degree = job.training.degree / 100
             good = 0.5 + skill[job.training.seed] / 10 - degree / 5
-            row |= {"accuracy": good, "followed": degree, "hardened": degree / 2}
+            row |= {"accuracy": good, "followed": degree, "hardened": degree / 2, "seconds": 1.5}
         elif job.key.startswith("monotonicity"):
             pairs = list(combinations(range(6), 2))
             row |= {"seed": job.training.seed, "pairs": pairs}
@@ -215,6 +216,7 @@ def test_the_rule_is_applied(resi: dict[str, ModuleType]) -> None:
             ("", *["worked", "ranks", "scores", "against", "group"]), text.split("## "), strict=True
         )
     )
+    assert "60 trainings, 90 s of all processes together" in parts[""]
     assert parts["worked"].count("| yes |") == 3
     table = [line.split(" | ") for line in parts["ranks"].splitlines() if " (" in line]
     assert table[0][0] == "| G-CKA"
@@ -232,6 +234,17 @@ def test_the_rule_is_applied(resi: dict[str, ModuleType]) -> None:
     assert "Not counted in the mean: augmentation." in text
     other = resi["summary"].summarized(rows, {**rows[0]["setting"], "width": 9})
     assert other == "Not all tests have been made: none so far."
+
+
+def test_what_is_stored_is_that_of_the_journal(
+    resi: dict[str, ModuleType], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored = tmp_path / "resi.json"
+    resi["experiment"].main(["summary", str(ZOO / "resi"), "--store", str(stored)])
+    assert (ZOO / "resi" / "summary.md").read_text().endswith(capsys.readouterr().out)
+    found = SimilarityTests.load(RESULTS / "trainings" / "resi.json")
+    assert found == SimilarityTests.load(stored)
+    assert {len(test) for test in found.scores.values()} == {9}
 
 
 def write_data(folder: Path) -> None:

@@ -2,7 +2,7 @@
 
     python zoo/align_experiment.py run --data DIR --out DIR --scratch DIR --minutes 9 --jobs 12
     python zoo/align_experiment.py summary OUT [--store FILE]
-    python zoo/align_experiment.py figure OUT       # OUT/similarity.png
+    python zoo/align_experiment.py figure OUT       # lines.png, similarity.png
     python zoo/align_experiment.py plan             # how much it computes
     python zoo/align_experiment.py files            # the weights of the zoo that it reads
     python zoo/align_experiment.py gather --data DIR --to NEW     # what --stage lines reads, 54 MB
@@ -159,9 +159,10 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"{args.to}: {size / 1e6:.1f} MB")
     elif args.command == "figure":
         # where there is a GPU, Matplotlib may be missing
-        from sigmascope_papers.symmetry.waiting.beyond_align import draw
+        from sigmascope_papers.symmetry.beyond_align import draw
 
-        draw(lines_of(known(args.out)))[""].save(args.out / "similarity.png")
+        for part, drawn in draw(lines_of(known(args.out))).items():
+            drawn.save(args.out / f"{part or 'lines'}.png")
     elif args.command == "summary":
         rows = known(args.out)
         if args.store:

@@ -14,6 +14,7 @@ from sigmascope_papers.symmetry.lines import (
     BY,
     CALIBRATED,
     CURVES,
+    FEWEST,
     LOSS,
     LOST,
     MEASURES,
@@ -26,11 +27,15 @@ from sigmascope_papers.symmetry.lines import (
     reduced,
     scale_gain,
     scaled,
+    told_points,
     verdict,
 )
 
 Row = dict[str, Any]
 GOAL = 0.75
+CURVE = f"{BEST}, corrected"  # on which the rule decides
+WORDS = {LOSS: "loss", CALIBRATED: "calibrated loss", LOST: "accuracy lost"}
+ROUNDING = 0.001  # points; an image of 2,500 is 0.04
 
 
 def lines_of(rows: Sequence[Row]) -> Lines:
@@ -100,7 +105,7 @@ def _reduced(found: Lines) -> list[str]:
             name, cells = f"{curve}, corrected", []
             for of in (CALIBRATED, LOST):
                 value, low, high = reduced(own, name, of)
-                cells.append(f"{of} {100 * value:.1f} % ({100 * low:.1f} to {100 * high:.1f})")
+                cells.append(f"{WORDS[of]} {100 * value:.1f} % ({_ends(low, high)})")
                 if curve == BEST:
                     reached[family, of] = value >= GOAL
             lines.append(f"- {family}, {name}: {', '.join(cells)}")
@@ -113,18 +118,27 @@ def _reduced(found: Lines) -> list[str]:
     return [*lines, "", f"**{'holds' if whole else 'weakly' if some else 'fails'}**", ""]
 
 
+def _ends(low: float, high: float) -> str:
+    if math.isnan(low + high):
+        return "no interval"
+    return f"{100 * low:.1f} to {100 * high:.1f}"
+
+
 def _scales(found: Lines) -> list[str]:
     lines, chosen = ["## 2. scales", ""], scaled(found)
     for by in BY:
         for end in ("", ", corrected"):
             gain = partial(scale_gain, by=by, end=end)
-            mean, low, high = mean_difference(chosen, gain)
+            ends = mean_difference(chosen, gain)
             each = ", ".join(
-                f"{name} {statistics.fmean(map(gain, own)):.2f}" for name, own in chosen.items()
+                f"{name} {round(statistics.fmean(map(gain, own)), 2) + 0.0:.2f}"
+                for name, own in chosen.items()
             )
+            gains = [gain(one) for own in chosen.values() for one in own]
+            equal = sum(abs(one) < ROUNDING for one in gains)
             lines.append(
-                f"- by {by}{end}: {mean:.2f} points ({low:.2f} to {high:.2f}): "
-                f"**{verdict(low, high)}**; {each}"
+                f"- by {by}{end}: {told_points(ends)}: "
+                f"**{verdict(*ends[1:])}**; {each}; no difference in {equal} of {len(gains)} pairs"
             )
     return [*lines, ""]
 
@@ -143,12 +157,11 @@ def _width(found: Lines) -> list[str]:
     lines, falls, halves = ["## 4. width", ""], True, True
     for of in (CALIBRATED, LOST):
         values = [
-            statistics.fmean(one.heights[f"{BEST}, corrected"][of] for one in families[name])
-            for name in names
+            statistics.fmean(one.heights[CURVE][of] for one in families[name]) for name in names
         ]
         falls &= values[0] > values[1] > values[2]
         halves &= values[2] <= values[0] / 2
-        lines.append(f"- {of}: " + ", ".join(f"{value:.3f}" for value in values))
+        lines.append(f"- {WORDS[of]}: " + ", ".join(f"{value:.3f}" for value in values))
     word = "holds" if falls and halves else "weakly" if falls else "fails"
     return [*lines, "", f"**{word}**", ""]
 
@@ -163,4 +176,19 @@ def _predicts(found: Lines) -> list[str]:
         lines.append(
             f"- {name}: {whole:.2f} over all pairs, {within:.2f} within families: **{word}**"
         )
+    return [*lines, "", *_by_family(found)]
+
+
+def _by_family(found: Lines) -> list[str]:
+    """Return the means behind the last answer, and its correlations within each family."""
+    heads = [f"{name} | its correlation" for name in MEASURES.values()]
+    lines = [f"| family | pairs | points lost | {' | '.join(heads)} |"]
+    lines.append("|---|--:|--:|" + "--:|--:|" * len(heads))
+    for family, own in found.families.items():
+        cells = [f"{statistics.fmean(one.lost(CURVE) for one in own):.1f}"]
+        for measure in MEASURES:
+            cells.append(f"{statistics.fmean(one.similarity[measure] for one in own):.3f}")
+            alone = predicted(Lines(tuple(own), found.images), measure)[0]
+            cells.append("–" if len(own) < FEWEST or math.isnan(alone) else f"{alone:.2f}")
+        lines.append(f"| {family} | {len(own)} | {' | '.join(cells)} |")
     return lines

@@ -129,14 +129,18 @@ def summarized(rows: Sequence[Row], setting: Mapping[str, int]) -> str:
     if found is None:
         return f"Not all tests have been made: {', '.join(first) or 'none'} so far."
     counted = found.counted
-    parts = [_heading(setting), _worked(moved), _ranks(first, counted)]
+    parts = [_heading(rows, setting), _worked(moved), _ranks(first, counted)]
     parts += [_values(first, second), _against(first, counted), _group(first, counted)]
     return "\n".join(line for part in parts for line in part)
 
 
-def _heading(setting: Mapping[str, int]) -> list[str]:
+def _heading(rows: Sequence[Row], setting: Mapping[str, int]) -> list[str]:
     numbers = ", ".join(f"{name} {number}" for name, number in setting.items())
-    return ["# Measures of similarity in six tests", "", f"Setting: {numbers}.", ""]
+    own = [row for row in rows if row["setting"] == setting]
+    spent = [row["seconds"] for row in own if row["key"].startswith("train/")]
+    told = f"{len(spent)} trainings, {sum(spent):,.0f} s of all processes together; "
+    told += f"{len(own) - len(spent)} comparisons."
+    return [f"Setting: {numbers}.", told, ""]
 
 
 def _worked(moved: Mapping[str, tuple[list[float], bool]]) -> list[str]:

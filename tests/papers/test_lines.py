@@ -10,8 +10,8 @@ import pytest
 from sigmascope.errors import FileFormatError, InputError
 from sigmascope_papers.item import FAILS, HOLDS, UNTESTED, WEAKLY
 from sigmascope_papers.setting import Setting
+from sigmascope_papers.symmetry.beyond_align import FILE, ITEM, draw, measure
 from sigmascope_papers.symmetry.lines import CURVES, Line, Lines
-from sigmascope_papers.symmetry.waiting.beyond_align import FILE, ITEM, draw, measure
 
 BEST = "activations, all, corrected"
 NAMES = [f"{curve}{end}" for curve in CURVES for end in ("", ", corrected")]
@@ -86,16 +86,26 @@ def test_correction_width_and_prediction() -> None:
     assert verdicts(family("myrtle", {BEST: 70.0}))["correction"] == FAILS
 
 
-def test_the_figure_has_every_pair() -> None:
-    pairs = [*family("myrtle", {BEST: 3.0}), *family("vgg16", {BEST: 8.0}, width=2, networks=3)]
-    drawn = draw(Lines(tuple(pairs), 2500))[""]
-    assert len(drawn.table) == 13
-    for panel in drawn.axes:
-        assert [len(line.get_xdata()) for line in panel.lines] == [10, 3]
+def test_the_figures_have_every_pair_and_every_line() -> None:
+    pairs = [*family("vgg16", {BEST: 8.0}, width=2, networks=3), *family("myrtle", {BEST: 3.0})]
+    drawn = draw(Lines(tuple(pairs), 2500))
+    assert len(drawn["similarity"].table) == 13
+    for panel in drawn["similarity"].axes:
+        assert [len(line.get_xdata()) for line in panel.lines] == [3, 10]
         assert [line.get_label() for line in panel.lines] == [
-            "Myrtle CNN",
             "VGG-16, 2 times as wide",
+            "Myrtle CNN",
         ]
+    rows = drawn[""].table
+    assert len(rows) == 2 * 2 * len(CURVES)
+    aligned = [row["points lost"] for row in rows if row["line"] == BEST]
+    assert aligned == pytest.approx([3.04, 8.02])
+    first, second = drawn[""].axes
+    shown = [label.get_text() for label in first.get_yticklabels()]
+    assert shown == ["Myrtle CNN\n10 pairs", "VGG-16, 2 times as wide\n3 pairs"]  # most lost below
+    for panel in (first, second):
+        points = [line for line in panel.lines if line.get_marker() == "|"]
+        assert [len(line.get_xdata()) for line in points] == [10] * 5 + [3] * 5
 
 
 def test_lines_are_stored(tmp_path: Path) -> None:
@@ -108,3 +118,7 @@ def test_lines_are_stored(tmp_path: Path) -> None:
         measure(Setting(results=tmp_path))
     with pytest.raises(InputError, match="is missing"):
         measure(Setting(results=tmp_path / "elsewhere"))
+    with pytest.raises(InputError, match=r"only reads results\. It follows hundreds of lines"):
+        measure(Setting(results=tmp_path, from_scratch=True))
+    with pytest.raises(InputError, match="networks of one experiment only"):
+        measure(Setting(results=tmp_path, weights="none", data="imagefolder:/data"))

@@ -11,11 +11,11 @@ from sigmascope.errors import InputError
 from sigmascope_papers import run as running
 from sigmascope_papers.item import HOLDS, UNTESTED
 from sigmascope_papers.run import ARITHMETIC, load_outcome
-from sigmascope_papers.table import ITEMS, PAPERS, item
+from sigmascope_papers.table import EXPERIMENTS, ITEMS, item
 from tests.cli.running import document, run
 
 ZOO = Path(__file__).resolve().parents[2] / "zoo"
-SYMMETRY = list(PAPERS["symmetry"])
+SYMMETRY = list(EXPERIMENTS)
 
 
 # sym-orderings runs five of the others

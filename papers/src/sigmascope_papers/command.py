@@ -95,17 +95,17 @@ def reproduce(
 
 
 def _chosen(names: tuple[str, ...], *, smoke: bool) -> list[str]:
-    """Return the names of the items to run; with --smoke only those of the paper on symmetries."""
-    from sigmascope_papers.table import ITEMS, PAPERS, check_names
+    """Return the names of the items to run; with --smoke only experiments on symmetries."""
+    from sigmascope_papers.table import EXPERIMENTS, ITEMS, check_names
 
     if not names:
         raise click.UsageError("Name what to reproduce, or all; --list prints the names.")
     named = check_names([name for name in names if name != ALL])
-    others = [name for name in named if name not in PAPERS["symmetry"]]
+    others = [name for name in named if name not in EXPERIMENTS]
     if smoke and others:
         told = f"--smoke is for items sym-…; {', '.join(others)} takes seconds without it."
         raise click.UsageError(told)
-    return list(PAPERS["symmetry"] if smoke else ITEMS) if ALL in names else named
+    return list(EXPERIMENTS if smoke else ITEMS) if ALL in names else named
 
 
 def _finish(out: str, outcomes: list[Any], failures: dict[str, str], as_json: bool) -> int:

@@ -99,6 +99,27 @@ class Setting:
             told = f"Items {items} have networks and data of their own."
             raise InputError(f"{told} Leave out --weights, --data and --network.")
 
+    def stored(self, file: str, *, written_by: str) -> Path:
+        """Return the stored result of an experiment that no item measures itself.
+
+        Args:
+            file: its name among the results.
+            written_by: what measures it, for the message to those who want it measured again.
+
+        Raises:
+            InputError: the setting asks for other networks or for a measurement, or the file is
+                missing.
+        """
+        if not self.ours:
+            told = "this item is about networks of one experiment only."
+            raise InputError(f"{told} Leave out --weights and --data.")
+        if self.from_scratch:
+            raise InputError(f"this item only reads results. {written_by}")
+        place = self.results / file
+        if not place.is_file():
+            raise InputError(f"{place} is missing. Restore the file from the repository.")
+        return place
+
     @property
     def _measures(self) -> bool:
         return self.from_scratch or not self.ours

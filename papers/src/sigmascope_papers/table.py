@@ -18,6 +18,8 @@ PAPERS: dict[str, tuple[str, ...]] = {folder: tuple(rows) for folder, rows in _R
 MODULES = {name: f"{folder}.{rows[name]}" for folder, rows in _ROWS.items() for name in rows}
 ITEMS: tuple[str, ...] = tuple(MODULES)
 """The names of all items."""
+EXPERIMENTS: tuple[str, ...] = tuple(name for name in ITEMS if name.startswith("sym-"))
+"""The items that `--smoke` runs in a tiny size."""
 
 
 def check_names(names: Sequence[str]) -> list[str]:
@@ -48,8 +50,8 @@ def module_of(name: str) -> str:
 def file_of(name: str) -> str:
     """Return where the Markdown file of an item is: its name without `sym-`, with underscores.
 
-    >>> file_of("fig7"), file_of("sym-fig2"), file_of("beyond-axes")
-    ('nonlinearity.fig7', 'symmetry.fig2', 'nonlinearity.beyond_axes')
+    >>> file_of("fig7"), file_of("sym-fig2"), file_of("beyond-align")
+    ('nonlinearity.fig7', 'symmetry.fig2', 'symmetry.beyond_align')
     """
     folder = MODULES[name].partition(".")[0]
     return f"{folder}.{name.removeprefix('sym-').replace('-', '_')}"

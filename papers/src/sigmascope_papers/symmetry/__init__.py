@@ -1,1 +1,1 @@
-"""The paper on symmetries: names of its items begin with `sym-`, their files do not."""
+"""The paper on symmetries: names of its items begin with `sym-`, ours with `beyond-`."""

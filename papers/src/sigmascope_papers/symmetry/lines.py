@@ -189,6 +189,16 @@ def verdict(low: float, high: float) -> str:
     return "add nothing" if low >= -MARGIN and high <= MARGIN else "undecided"
 
 
+def told_points(ends: tuple[float, float, float]) -> str:
+    """Return points with their interval; what rounds to 0 has no sign.
+
+    >>> told_points((-0.003, -0.01, 0.004)), told_points((2.5, 1.6, 3.45))
+    ('0.00 points (-0.01 to 0.00)', '2.50 points (1.60 to 3.45)')
+    """
+    mean, low, high = (f"{round(one, 2) + 0.0:.2f}" for one in ends)
+    return f"{mean} points ({low} to {high})"
+
+
 def predicted(lines: Lines, measure: str) -> tuple[float, float]:
     """Return Spearman's correlation of similarity and points lost, over all and within families."""
     curve = f"{BEST}, corrected"

@@ -7,7 +7,6 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from sigmascope.errors import InputError
 from sigmascope.figures import Drawn, new_figure, styled
 from sigmascope.figures.drawn import finished
 from sigmascope.figures.style import PAGE, look
@@ -26,6 +25,11 @@ from sigmascope_papers.symmetry.similarity_tests import (
 )
 
 FILE = "trainings/resi.json"
+AGAIN = (
+    "It trains dozens of networks: python zoo/resi_experiment.py run --data DATA --out OUT "
+    "--scratch DIR in the repository, then python zoo/resi_experiment.py summary OUT --store "
+    f"results/{FILE} of this package."
+)
 DESIGNS = ("label", "shortcut", "augmentation")
 NESTED = 0.9
 TITLES = {
@@ -36,24 +40,17 @@ TITLES = {
     "accuracy": "accuracies",
     "output": "predictions",
 }
+SCORES = dict.fromkeys(DESIGNS, "AUPRC") | {
+    "monotonicity": "share",
+    "accuracy": "Spearman",
+    "output": "Spearman",
+}
+DIGITS = {"monotonicity": 3}
 
 
 def measure(setting: Setting) -> SimilarityTests:
     """Read the stored outcome of the tests."""
-    if not setting.ours:
-        raise InputError(
-            "this item is about networks of one experiment only. Leave out --weights and --data."
-        )
-    if setting.from_scratch:
-        raise InputError(
-            "this item trains dozens of networks. Run python zoo/resi_experiment.py run --data "
-            "DATA --out OUT --scratch DIR in the repository, and then python "
-            f"zoo/resi_experiment.py summary OUT --store results/{FILE} of this package."
-        )
-    place = setting.results / FILE
-    if not place.is_file():
-        raise InputError(f"{place} is missing. Restore the file from the repository.")
-    return SimilarityTests.load(place)
+    return SimilarityTests.load(setting.stored(FILE, written_by=AGAIN))
 
 
 def treatments(found: SimilarityTests) -> Finding:
@@ -127,7 +124,7 @@ def draw(found: SimilarityTests) -> dict[str, Drawn]:
     """Draw the rank of every measure in every test, and its mean with its spread."""
     spread = rank_spread(found.scores, found.counted)
     order = sorted(spread, key=lambda name: spread[name])
-    figure = new_figure(PAGE, 0.9 + 0.27 * len(order))
+    figure = new_figure(PAGE, 0.95 + 0.27 * len(order))
     table_axes, mean_axes = figure.subplots(
         1, 2, sharey=True, gridspec_kw={"width_ratios": (len(found.scores), 2.2)}
     )
@@ -155,10 +152,15 @@ def _draw_scores(axes: Axes, found: SimilarityTests, order: list[str]) -> None:
                 "linewidth": 0,
             }
             axes.barh(row, 0.94, left=column - 0.47, height=0.9, **box)
-            axes.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize="small")
-        mark = "" if test in found.counted else "\n(not counted)"
-        axes.text(column, -0.75, TITLES[test] + mark, ha="center", va="bottom", fontsize="small")
+            told = f"{value:.{DIGITS.get(test, 2)}f}".replace("-", "−")
+            axes.text(column, row, told, ha="center", va="center", fontsize="small")
+        mark = SCORES[test] if test in found.counted else "(not counted)"
+        head: dict[str, Any] = {"ha": "center", "va": "bottom", "fontsize": "small"}
+        axes.text(column, -0.6, f"{TITLES[test]}\n{mark}", **head)
     axes.set_yticks(range(len(order)), order)
+    for label, name in zip(axes.get_yticklabels(), order, strict=True):
+        if name in OURS:
+            label.set(color=look(1).color, fontweight="bold")
     axes.set_xticks([])
     axes.set(xlim=(-0.5, len(found.scores) - 0.5), ylim=(len(order) - 0.4, -0.6))
     for side in axes.spines.values():
@@ -174,8 +176,10 @@ def _draw_means(axes: Axes, spread: dict[str, Ends], order: list[str]) -> None:
         axes.plot([low, high], [row, row], color=color, linewidth=1.2)
         axes.plot([mean], [row], "o", color=color, markersize=4)
     axes.set_xlabel("mean rank, 1 is best")
+    axes.set_xlim(0.7, len(order) + 0.3)
+    axes.set_xticks(range(1, len(order) + 1, 2))
     axes.tick_params(axis="y", length=0)
 
 
 RULES = (treatments, against, group, nested, chance)
-ITEM = Item(measure, judge_by("symmetry/waiting.beyond_resi", *RULES), draw)
+ITEM = Item(measure, judge_by("symmetry.beyond_resi", *RULES), draw)

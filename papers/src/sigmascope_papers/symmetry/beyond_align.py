@@ -5,19 +5,23 @@ from __future__ import annotations
 import math
 import statistics
 from functools import partial
+from typing import Any
 
-from sigmascope.errors import InputError
+from matplotlib.axes import Axes
+
 from sigmascope.figures import Drawn, new_figure, styled
 from sigmascope.figures.drawn import finished
-from sigmascope.figures.style import PAGE, add_legend, look
+from sigmascope.figures.style import PAGE, add_legend, add_panel_legend, look
 from sigmascope_papers.item import Check, Finding, Item, conclude, judge_by
 from sigmascope_papers.setting import Setting
 from sigmascope_papers.symmetry.lines import (
     BEST,
     BY,
     CALIBRATED,
+    CURVES,
     LOST,
     MEASURES,
+    Line,
     Lines,
     correction_gain,
     mean_difference,
@@ -25,31 +29,26 @@ from sigmascope_papers.symmetry.lines import (
     reduced as reduction_of,
     scale_gain,
     scaled,
+    told_points,
     verdict,
 )
 
 FILE = "trainings/align.json"
+AGAIN = (
+    "It follows hundreds of lines, on a GPU: python zoo/align_experiment.py run --data DATA --out "
+    "OUT --scratch DIR in the repository, then python zoo/align_experiment.py summary OUT --store "
+    f"results/{FILE} of this package."
+)
 CURVE = f"{BEST}, corrected"
+# Matched by activations, both groups find the same permutations.
+NOTES = {("activations", ", corrected"): ", as they must: the correction begins with equal scales"}
 GOAL, STRONG = 0.75, -0.5
 WIDTHS = ("vgg16", "vgg16 x2", "vgg16 x4")
 
 
 def measure(setting: Setting) -> Lines:
     """Read the stored lines."""
-    if not setting.ours:
-        raise InputError(
-            "this item is about networks of one experiment only. Leave out --weights and --data."
-        )
-    if setting.from_scratch:
-        raise InputError(
-            "this item follows hundreds of lines, on a GPU. Run python zoo/align_experiment.py run "
-            "--data DATA --out OUT --scratch DIR in the repository, and then python "
-            f"zoo/align_experiment.py summary OUT --store results/{FILE} of this package."
-        )
-    place = setting.results / FILE
-    if not place.is_file():
-        raise InputError(f"{place} is missing. Restore the file from the repository.")
-    return Lines.load(place)
+    return Lines.load(setting.stored(FILE, written_by=AGAIN))
 
 
 def reduced(found: Lines) -> Finding:
@@ -78,9 +77,9 @@ def scales(found: Lines) -> list[Check]:
     checks = []
     for by in BY:
         for end, words in (("", "without correction"), (", corrected", "with the correction")):
-            mean, low, high = mean_difference(scaled(found), partial(scale_gain, by=by, end=end))
-            word = verdict(low, high)
-            told = f"{mean:.2f} points ({low:.2f} to {high:.2f}): scales {word}"
+            ends = mean_difference(scaled(found), partial(scale_gain, by=by, end=end))
+            word = verdict(*ends[1:])
+            told = f"{told_points(ends)}: scales {word}{NOTES.get((by, end), '')}"
             claim = f"ours: by {by}, {words}, scales add nothing to permutations"
             finding = told if word == "undecided" else (told, word == "add nothing")
             checks.append(
@@ -131,6 +130,58 @@ def predicts(found: Lines) -> list[Check]:
 
 @styled()
 def draw(found: Lines) -> dict[str, Drawn]:
+    """Draw what is lost on every line, and the similarity of every pair against it."""
+    return {"": _draw_lines(found), "similarity": _draw_similarity(found)}
+
+
+def _draw_lines(found: Lines) -> Drawn:
+    """Draw the points lost on the lines of all pairs, thinly, and their means by family."""
+    families = dict(sorted(found.families.items(), key=_place))
+    figure = new_figure(PAGE, 0.7 + 0.52 * len(families))
+    panels = figure.subplots(1, 2, sharex=True, sharey=True)
+    table: list[dict[str, Any]] = []
+    for panel, end in zip(panels, ENDS, strict=True):
+        for row, (family, own) in enumerate(families.items()):
+            for number, curve in enumerate(CURVES):
+                lost = [one.lost(f"{curve}{end}") for one in own]
+                height = row + STEP * (number - (len(CURVES) - 1) / 2)
+                _draw_family(panel, height, lost, curve)
+                facts = {"family": family, "pairs": len(own), "line": f"{curve}{end}"}
+                table.append({**facts, "points lost": statistics.fmean(lost)})
+        panel.set_title(ENDS[end])
+        panel.set(xlim=(0, 88), xlabel="points of accuracy lost on the line")
+        panel.grid(visible=False, axis="y")
+        for row in range(1, len(families)):
+            panel.axhline(row - 0.5, color="0.85", linewidth=0.6, zorder=0)
+        panel.tick_params(axis="y", length=0)
+    names = [f"{_title(name)}\n{_counted(len(own))}" for name, own in families.items()]
+    panels[0].set_yticks(range(len(families)), names)
+    panels[0].set_ylim(len(families) - 0.5, -0.5)
+    add_panel_legend(figure, panels)
+    return finished(list(panels), table)
+
+
+def _place(family: tuple[str, list[Line]]) -> float:
+    """Return the place of a family in the figure: the most is lost at the bottom."""
+    return statistics.fmean(one.lost(CURVE) for one in family[1])
+
+
+def _counted(pairs: int) -> str:
+    return "1 pair" if pairs == 1 else f"{pairs} pairs"
+
+
+def _draw_family(panel: Axes, height: float, lost: list[float], curve: str) -> None:
+    color, marker, filled = LOOKS[curve]
+    how: dict[str, Any] = {"color": color, "linestyle": "none"}
+    height_of_all = [height] * len(lost)
+    panel.plot(lost, height_of_all, "|", markersize=3.2, alpha=0.35, markeredgewidth=0.7, **how)
+    shape: dict[str, Any] = {"marker": marker, "markersize": 4.2, "markeredgewidth": 0.9}
+    face = color if filled else "white"
+    mean = [statistics.fmean(lost)]
+    panel.plot(mean, [height], label=LABELS[curve], markerfacecolor=face, zorder=4, **how, **shape)
+
+
+def _draw_similarity(found: Lines) -> Drawn:
     """Draw the similarity of every pair against what is lost on its line."""
     figure = new_figure(PAGE, 2.8)
     panels = figure.subplots(1, 2, sharey=True)
@@ -139,7 +190,7 @@ def draw(found: Lines) -> dict[str, Drawn]:
         lost = [one.lost(CURVE) for one in own]
         for panel, name in zip(panels, MEASURES, strict=True):
             x = [one.similarity[name] for one in own]
-            style = look(number).points(4) | {"linestyle": "none"}
+            style = look(number).points(4) | {"markeredgewidth": 0.3, "markeredgecolor": "white"}
             panel.plot(x, lost, label=_title(family), **style)
         table += [
             {"family": family, "seeds": " and ".join(map(str, one.seeds))}
@@ -147,13 +198,38 @@ def draw(found: Lines) -> dict[str, Drawn]:
             | {"naive": one.lost("naive"), "aligned": one.lost(CURVE)}
             for one in own
         ]
-    for panel, name in zip(panels, MEASURES.values(), strict=True):
+    for panel, (measure, name) in zip(panels, MEASURES.items(), strict=True):
         panel.set_xlabel(f"{name} of the pair before aligning")
-    panels[0].set_ylabel("points of accuracy lost\non the aligned line")
+        whole, within = predicted(found, measure)
+        if not math.isnan(whole + within):
+            panel.set_title(f"rank correlation {_signed(whole)}, within families {_signed(within)}")
+    panels[0].set_ylabel("points of accuracy lost\non the aligned line, corrected")
+    panels[0].set_ylim(bottom=0)
     add_legend(figure, *panels[0].get_legend_handles_labels())
-    return {"": finished(list(panels), table)}
+    return finished(list(panels), table)
 
 
+def _signed(value: float) -> str:
+    return f"{value:+.2f}".replace("-", "−")
+
+
+STEP = 0.16  # between the lines of a family, whose rows are 1 apart
+ENDS = {"": "the line as it is", ", corrected": "with the correction of statistics"}
+LABELS = {
+    "naive": "naive",
+    "weights, permutations": "by weights: permutations",
+    "weights, all": "by weights: the whole group",
+    "activations, permutations": "by activations: permutations",
+    "activations, all": "by activations: the whole group",
+}
+# Curve -> color, marker, and whether it is filled
+LOOKS = {
+    "naive": ("0.35", "X", True),
+    "weights, permutations": (look(1).color, "s", False),
+    "weights, all": (look(1).color, "s", True),
+    "activations, permutations": (look(0).color, "o", False),
+    "activations, all": (look(0).color, "o", True),
+}
 TITLES = {"myrtle": "Myrtle CNN", "vgg16": "VGG-16", "resnet20": "ResNet-20"}
 TITLES |= {"vit-patch4": "ViT", "myrtle-nobn": "Myrtle CNN, no norm"}
 
@@ -169,4 +245,4 @@ def _title(family: str) -> str:
 
 
 RULES = (reduced, scales, correction, width, predicts)
-ITEM = Item(measure, judge_by("symmetry/waiting.beyond_align", *RULES), draw)
+ITEM = Item(measure, judge_by("symmetry.beyond_align", *RULES), draw)
