@@ -34,7 +34,7 @@ WITHOUT_EXAMPLE = {
 @pytest.fixture(scope="module")
 def extensions() -> Iterator[types.SimpleNamespace]:
     sys.path.insert(0, str(DOCS / "extensions"))
-    names = ("accessible", "api_pages", "docstrings", "gallery_setting")
+    names = ("accessible", "api_pages", "copied_pages", "docstrings", "gallery_setting")
     yield types.SimpleNamespace(**{name: importlib.import_module(name) for name in names})
     sys.path.remove(str(DOCS / "extensions"))
     for name in names:
@@ -164,6 +164,14 @@ def test_docstrings_become_restructured_text(extensions: Any, markdown: str, rst
 )
 def test_what_axe_objects_to_is_mended(extensions: Any, written: str, mended: str) -> None:
     assert extensions.accessible.mended(written) == mended
+
+
+def test_pictures_and_intervals_are_no_links(extensions: Any) -> None:
+    text = "on [-1, 1) \n\n![a picture](gallery/fig7.png) of [the papers](gallery.md), `[x](y)`"
+    found = extensions.copied_pages.linked(text, "start", DOCS / "start.md", {})
+    assert found == text
+    told = extensions.copied_pages.linked("[it](../zoo/data.py)", "start", DOCS / "start.md", {})
+    assert told == "it (`zoo/data.py`)"
 
 
 def test_the_gallery_has_an_order(extensions: Any) -> None:

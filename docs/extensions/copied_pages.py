@@ -22,13 +22,16 @@ PROJECT = {
     "zoo": "zoo/README.md",
     "penalty": "zoo/penalty/summary.md",
     "linearize": "zoo/linearize/summary.md",
+    "lines": "zoo/align/summary.md",
+    "measures": "zoo/resi/summary.md",
     "changelog": "CHANGELOG.md",
     "contributing": "CONTRIBUTING.md",
     "security": "SECURITY.md",
     "papers": "papers/README.md",
 }
 TITLES = {"project/penalty": "Networks trained with a penalty"}  # of files that begin with a table
-LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)#\s]*)(#[^)\s]*)?\)")
+# No bracket in its words: a half-open interval, "[0, 1)", would reach to the next link or picture.
+LINK = re.compile(r"(?<!!)\[([^\[\]]*)\]\(([^)#\s]*)(#[^)\s]*)?\)")
 # Doctests in Markdown need an empty line before the end of their block, and readers do not.
 PADDED = re.compile(r"(^```python\n.*?\S)\n\s*\n```$", re.DOTALL | re.MULTILINE)
 DATED = re.compile(r"\b(20\d\d-\d\d-\d\d); ([^;]{1,80});")
