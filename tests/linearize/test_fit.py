@@ -17,7 +17,7 @@ from sigmascope.errors import FileFormatError, InputError, InputTypeError, Optio
 from sigmascope.linearize import Judgment, Linearization, Split, fit
 from sigmascope.linearize.fitting import spaced
 from sigmascope.linearize.linearization import CurvePoint, best_of
-from sigmascope.store import claim
+from sigmascope.store import claim, write_json
 
 QUICK: dict[str, Any] = {"budget": 2, "by": "r2", "epochs": 2, "fold": False, "progress": False}
 
@@ -257,6 +257,38 @@ def test_directories_of_others_are_refused(network: nn.Sequential, tmp_path: Pat
     (tmp_path / "request.json").unlink()
     with pytest.raises(InputError, match=r"holds linearization\.json.* no request\.json"):
         fit(network, data(), **QUICK, folder=tmp_path)
+
+
+def test_a_run_without_results_leaves_no_directory(
+    network: nn.Sequential, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new, there = tmp_path / "new", tmp_path / "there"
+    there.mkdir()
+    (there / "notes.txt").write_text("mine")
+    for folder in (new, there):
+        with pytest.raises(OptionError, match="Pass at most 3"):
+            fit(network, data(), **{**QUICK, "budget": 9}, folder=folder)
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]
+    assert [path.name for path in there.iterdir()] == ["notes.txt"]
+
+    # a kill before the plan is made leaves the request, which binds nobody
+    write_json(there / "request.json", "linearization-request", 1, {"budget": "9 sites"})
+    fit(network, data(), **QUICK, folder=there)
+    with pytest.raises(ResumeError, match="belongs to another run"):
+        fit(network, data(), **{**QUICK, "budget": 1}, folder=there)
+
+    # what took time stays, and belongs to its run
+    def fails(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sigmascope.linearize.fitting.tune", fails)
+    with pytest.raises(KeyboardInterrupt):
+        fit(network, data(), **QUICK, folder=new)
+    assert {path.name for path in new.iterdir()} == {
+        *("plan.json", "plan.safetensors", "request.json")
+    }
+    with pytest.raises(ResumeError, match="belongs to another run"):
+        fit(network, data(), **{**QUICK, "budget": 1}, folder=new)
 
 
 def test_damaged_results_are_named(network: nn.Sequential, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from sigmascope.store.files import writable_directory
 
 REQUEST, KIND, VERSION = "request.json", "linearization-request", 1
 LOCK = ".linearize.lock"
+CHECKPOINTS = ".tune-*.checkpoint"
 
 
 @dataclass(frozen=True)
@@ -31,25 +32,48 @@ class FitFiles:
     def claimed(self, identity: Mapping[str, Any]) -> Iterator[FitFiles]:
         """Reserve the directory for this process and for the run with this identity.
 
+        A run that fails before it has a plan leaves nothing behind, so that other settings can be
+        tried in the same directory.
+
         Raises:
             ResumeError: it belongs to another run, or another process works in it.
             InputError: it holds such files of unknown origin.
         """
+        is_new = not self.folder.exists()
         writable_directory(self.folder)
-        with claim(self.folder / LOCK) as free:
-            if not free:
-                raise ResumeError(
-                    f"another process is working in {self.folder}. Wait for it to end, or choose "
-                    "another directory."
-                )
-            self._check(encode(dict(identity)))
-            yield self
+        try:
+            with claim(self.folder / LOCK) as free:
+                if not free:
+                    raise ResumeError(
+                        f"another process is working in {self.folder}. Wait for it to end, or "
+                        "choose another directory."
+                    )
+                self._check(encode(dict(identity)))
+                try:
+                    yield self
+                except BaseException:
+                    if not self._has_results():
+                        (self.folder / REQUEST).unlink(missing_ok=True)
+                    raise
+        finally:
+            if is_new:
+                with suppress(OSError):  # it holds something
+                    self.folder.rmdir()
+
+    def _has_results(self) -> bool:
+        """Return whether there is anything that took time to compute."""
+        names = (FILE, PLAN, NETWORK)
+        return any((self.folder / name).exists() for name in names) or any(
+            self.folder.glob(CHECKPOINTS)
+        )
 
     def _check(self, identity: object) -> None:
         path = self.folder / REQUEST
         if path.is_file():
-            check_identity(self.folder, read_json(path, KIND, VERSION), identity)
-            return
+            there = read_json(path, KIND, VERSION)
+            if self._has_results():
+                check_identity(self.folder, there, identity)
+                return
         foreign = [name for name in (FILE, PLAN, NETWORK) if (self.folder / name).exists()]
         if foreign:
             raise InputError(
@@ -92,7 +116,7 @@ class FitFiles:
         path = save(network, self.folder, plan=result.plan, folded=result.folding, name=result.name)
         SavedNetwork.load(path).built(model)
         result.save(self.folder)
-        for one in self.folder.glob(".tune-*.checkpoint"):
+        for one in self.folder.glob(CHECKPOINTS):
             one.unlink()
 
     def finished(self, model: nn.Module) -> Linearization | None:

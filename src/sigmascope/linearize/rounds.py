@@ -194,7 +194,7 @@ class Ranking:
             if not rise <= judge.budget.rise:
                 if not count and not self._installed:
                     raise OptionError(
-                        f"budget={judge.budget.rise:g} cannot be met: the loss rises by {rise:.4g} "
+                        f"a budget of {judge.budget} cannot be met: the loss rises by {rise:.4g} "
                         f"when {name} is replaced, the first in the ranking. Pass a larger one."
                     )
                 return count
