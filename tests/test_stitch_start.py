@@ -84,8 +84,10 @@ def test_it_runs_and_continues(script: ModuleType, tmp_path: Path) -> None:
         np.save(tmp_path / f"{split}_labels.npy", source.integers(0, 10, count))
     script.SITES = ("39",)
     given = ["--data", str(tmp_path), "--out", str(tmp_path), "--images", "80", "--epochs", "2"]
+    given += ["--device", "cpu"]
     script.main(["run", *given])
     (found,) = map(json.loads, (tmp_path / "stitch.jsonl").read_text().splitlines())
+    assert found["device"] == "cpu"
     lengths = {name: len(own) for name, own in found["accuracies"].items()}
     assert lengths == {"random": 2, "matched": 3, "weights": 3, "activations": 3}
     script.main(["run", *given])

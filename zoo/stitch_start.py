@@ -62,7 +62,8 @@ def measured(
     networks: tuple[nn.Module, nn.Module], data: StitchData, site: str, epochs: int
 ) -> dict[str, Any]:
     """Return the accuracy of every epoch of every way to start, and of the start."""
-    features = normalized(data.train[0][:FEATURES]).split(500)
+    device = next(networks[0].parameters()).device
+    features = normalized(data.train[0][:FEATURES].to(device)).split(500)
     tasks = {"random": Task("relu-group")}
     tasks["matched"] = Task("relu-group", {"start": "matched"})
     starts = {"matched": Task("permutation")}
@@ -93,6 +94,7 @@ def measured(
         },
         "penalties": {name: results[name].adapted_penalty for name in tasks},
         "torch": torch.__version__,
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
     }
 
 
@@ -154,6 +156,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--data", type=Path)
     parser.add_argument("--images", type=int, default=50000, help="of the training set")
     parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     args = parser.parse_args(arguments)
     folder = args.out or args.folder
     if folder is None or (args.what == "run" and args.data is None):
@@ -164,7 +167,7 @@ def main(arguments: list[str] | None = None) -> None:
     if args.what == "run":
         folder.mkdir(parents=True, exist_ok=True)
         data = data_of(args.data, args.images)
-        networks = tuple(sg.catalog.model(name).network.eval() for name in NETWORKS)
+        networks = [sg.catalog.model(name).network.eval().to(args.device) for name in NETWORKS]
         for site in SITES:
             if any(row["site"] == site for row in rows):
                 continue
