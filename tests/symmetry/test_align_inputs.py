@@ -103,6 +103,37 @@ def test_networks_that_overwrite_their_input() -> None:
     assert torch.equal(x, inputs())
 
 
+class Sized(nn.Module):
+    """Takes images of 7 by 7 and an offset by name: no size that is tried fits."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        source = torch.Generator().manual_seed(seed)
+        self.enter, self.leave = nn.Conv2d(1, 4, 3), nn.Linear(100, 2)
+        for one in self.parameters():
+            one.data = torch.randn(one.shape, generator=source).double()
+
+    def forward(self, x: Tensor, offset: Tensor | None = None) -> Tensor:
+        out: Tensor = self.leave(torch.relu(self.enter(x)).flatten(1))
+        return out if offset is None else out + offset
+
+
+def test_samples_of_the_batches_are_the_example_where_none_can_be_made_up() -> None:
+    a, x = Sized(0), torch.randn(9, 1, 7, 7).double()
+    b = move(a, 1, example_input=x)
+    with pytest.raises(InputError, match="Pass example_input"):
+        align(a, b)
+    with pytest.raises(InputError, match="Pass example_input"):
+        align(a, b, iter([x]))
+    y = torch.arange(9) % 2
+    for batches in ([x], [(x, y)], {"x": x, "labels": y, "offset": torch.zeros(9, 2).double()}):
+        for by in ("weights", "activations"):
+            assert align(a, b, batches, by=by).overall == pytest.approx(1, abs=1e-12)
+        merged = average([a, b, move(a, 2, example_input=x)], batches, progress=False)
+        assert check_equivalence(a, merged, x).holds
+    assert abs(barrier(a, b, (x, y), points=3, progress=False).height("aligned")) < 1e-9
+
+
 def test_batches_without_samples_are_left_out() -> None:
     a, b, x, y = mlp(0, norm=True), mlp(1, norm=True), inputs(), labels()
     none = x[:0]

@@ -240,6 +240,15 @@ def _computed(network: nn.Module) -> Iterator[str]:
 
 
 @contextmanager
+def without_gradients() -> Iterator[None]:
+    """Run without gradients; after a Ctrl-C at the end of `torch.no_grad()` they may stay off."""
+    with ending() as steps:
+        steps.append(partial(torch._C._set_grad_enabled, torch.is_grad_enabled()))
+        torch._C._set_grad_enabled(False)
+        yield
+
+
+@contextmanager
 def randomness_kept() -> Iterator[None]:
     """Restore the random states of torch, NumPy and Python afterwards.
 

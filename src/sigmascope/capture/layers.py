@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from types import MethodType, NoneType
 from typing import Any
 
@@ -10,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from sigmascope.capture.ending import ending
 from sigmascope.capture.walk import tensors_of
 
 FUNCTIONS: dict[type[nn.Module], Callable[..., Any]] = {
@@ -119,6 +122,34 @@ class Hooked:
         """Remove the hooks that are registered."""
         remove_hook(self._module, self._before)
         remove_hook(self._module, self._after)
+
+
+@contextmanager
+def hooked(
+    hooks: Iterable[tuple[nn.Module, Callable[..., Any]]],
+    *,
+    before: bool = False,
+    prepend: bool = False,
+) -> Iterator[None]:
+    """Register forward hooks inside the context, or hooks `before` forward passes.
+
+    They are removed also where a Ctrl-C comes while they are registered or removed.
+
+    >>> module = nn.ReLU()
+    >>> with hooked([(module, print)]):
+    ...     len(module._forward_hooks)
+    1
+    >>> len(module._forward_hooks)
+    0
+    """
+    with ending() as steps:
+        for module, hook in hooks:
+            steps.append(partial(remove_hook, module, hook))
+            if before:
+                module.register_forward_pre_hook(hook, prepend=prepend)
+            else:
+                module.register_forward_hook(hook, prepend=prepend)
+        yield
 
 
 def remove_hook(module: nn.Module, hook: Callable[..., Any]) -> None:

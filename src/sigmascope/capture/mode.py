@@ -73,14 +73,18 @@ class WatchingMode(overrides.TorchFunctionMode):
 
 
 @contextmanager
-def entered(mode: TorchDispatchMode) -> Iterator[None]:
-    """Enter a mode that sees operators, and leave it also where its end is interrupted."""
+def entered(mode: TorchDispatchMode | overrides.TorchFunctionMode) -> Iterator[None]:
+    """Enter a mode that sees operators or functions; leave it also where its end is interrupted."""
+    sees_functions = isinstance(mode, overrides.TorchFunctionMode)
 
     def leave() -> None:
-        if any(one is mode for one in _get_current_dispatch_mode_stack()):
+        modes = _stack() if sees_functions else _get_current_dispatch_mode_stack()
+        if any(one is mode for one in modes):
             mode.__exit__(None, None, None)  # type: ignore[no-untyped-call]
 
     with ending() as steps:
+        if sees_functions:
+            steps.append(restoring_functions())
         steps.append(leave)
         mode.__enter__()  # type: ignore[no-untyped-call]
         yield

@@ -261,17 +261,23 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
 
 def run_forward(model: nn.Module, content: Any) -> object:
     """Return the outputs for a batch: a tensor, a tuple (inputs, ...) or a mapping of arguments."""
+    given = arguments_of(model, content)
+    return model(**given) if isinstance(given, Mapping) else model(*given)
+
+
+def arguments_of(model: nn.Module, content: Any) -> tuple[Any, ...] | Mapping[str, Any]:
+    """Return the arguments that a network gets for a batch, in order or by name."""
     if isinstance(content, Mapping):
-        return model(**_accepted(model, content))
+        return _accepted(model, content)
     if next(tensors_in(content), None) is None:
         raise InputError(
             f"a batch of type {type(content).__name__} holds no tensor. Yield tensors, tuples "
             "(inputs, labels) or dicts of tensors, or pass forward=lambda model, batch: model(...)."
         )
     if not isinstance(content, (tuple, list)) or is_list_of_images(content):
-        return model(content)
+        return (content,)
     labels = any(name in LABELS for name in _needed(model)[1:2])
-    return model(*content[: 2 if labels else 1])
+    return tuple(content[: 2 if labels else 1])
 
 
 def _needed(model: nn.Module) -> list[str]:

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sigmascope.capture.guard import copied
+from sigmascope.capture.guard import copied, without_gradients
 from sigmascope.checks import with_old_names
 from sigmascope.errors import InputError, InputTypeError, OptionError
 from sigmascope.maths.randomness import Seed, as_generator
@@ -143,7 +143,7 @@ def write_moved(
             values[name] = chosen.turned(values[name], turn, name)
     for one, element in zip(wiring.heads, heads, strict=bool(heads)):
         values.update(one.turned(values, element))
-    with torch.no_grad():
+    with without_gradients():
         for name, value in values.items():
             tensors[name].copy_(value)
 

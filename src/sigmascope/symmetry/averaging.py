@@ -77,7 +77,7 @@ def average(
     for other in networks[1:]:
         aligned.append(align(first, other, batches, by=by, progress=progress).apply(other))
     if by == "weights" and len(networks) > 2:
-        _refine(aligned, rounds, progress=progress)
+        _refine(aligned, batches, rounds, progress=progress)
     merged = mean_network(aligned, [1 / len(aligned)] * len(aligned))
     if batches is not None and has_batch_norm(merged):
         training = merged.training
@@ -86,7 +86,7 @@ def average(
     return merged
 
 
-def _refine(aligned: list[nn.Module], rounds: int, *, progress: bool) -> None:
+def _refine(aligned: list[nn.Module], batches: Any, rounds: int, *, progress: bool) -> None:
     """Align each network but the first to the mean of the rest, in place, until it gains little."""
     count = len(aligned) - 1
     for _ in range(rounds):
@@ -94,7 +94,7 @@ def _refine(aligned: list[nn.Module], rounds: int, *, progress: bool) -> None:
         for number in range(1, len(aligned)):
             rest = [one for place, one in enumerate(aligned) if place != number]
             mean = mean_network(rest, [1 / count] * count)
-            found = align(mean, aligned[number], progress=progress)
+            found = align(mean, aligned[number], batches, progress=progress)
             before, after = before + found.before, after + found.objective[-1]
             if found.objective[-1] < found.before:
                 aligned[number] = found.apply(aligned[number])

@@ -200,7 +200,7 @@ def barrier(
     items = labeled_batches(batches)
     first, second = unwrapped(a), unwrapped(b)
     if alignment is None:
-        inputs = [inputs_of(item) for item in items] if by == "activations" else None
+        inputs = [inputs_of(item) for item in items]
         alignment = align(first, second, inputs, by=by, progress=progress)
     shares = np.linspace(0, 1, points).tolist()
     ends = {"naive": second, "aligned": alignment.apply(second)}

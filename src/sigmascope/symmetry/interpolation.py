@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
-from torch.utils.hooks import RemovableHandle
 
-from sigmascope.capture.guard import copied
+from sigmascope.capture.guard import copied, without_gradients
+from sigmascope.capture.layers import hooked
 from sigmascope.errors import InputError
 from sigmascope.measure.batches import Batch, batches_of, run_forward, to_model
 from sigmascope.measure.copies import copy_of, is_empty
@@ -28,7 +28,7 @@ def mean_network(networks: Sequence[nn.Module], weights: Sequence[float]) -> nn.
     """Return a network with weighted means of all floating parameters and buffers."""
     merged = copied(networks[0])
     states = [{**dict(one.named_parameters()), **dict(one.named_buffers())} for one in networks]
-    with torch.no_grad():
+    with without_gradients():
         for name, own in (*merged.named_parameters(), *merged.named_buffers()):
             if own.is_floating_point():
                 total = torch.zeros_like(own, dtype=torch.float64)
@@ -96,7 +96,7 @@ def _pass_by_size(
 ) -> int:
     """Run the batches of at least so many samples; return how many samples they had."""
     samples = 0
-    with torch.no_grad():
+    with without_gradients():
         for item in items:
             batch = batch_for(network, item)
             if batch is None:
@@ -184,12 +184,7 @@ def _hooks(
     def called(path: str, axis: int, _: nn.Module, __: object, output: Tensor) -> Tensor | None:
         return hook(path, axis, output)
 
-    with ExitStack() as stack:
-        for path, axis in layers.items():
-            handle: RemovableHandle = modules[path].register_forward_hook(
-                partial(called, path, axis)
-            )
-            stack.callback(handle.remove)
+    with hooked((modules[path], partial(called, path, axis)) for path, axis in layers.items()):
         yield
 
 
@@ -203,7 +198,7 @@ def statistics_of(
         sums.setdefault(path, _Sums()).add(output, axis)
 
     network.eval()
-    with torch.no_grad(), _hooks(network, layers, note):
+    with without_gradients(), _hooks(network, layers, note):
         for item in items:
             forward(network, item)
     return {path: one.moments() for path, one in sums.items()}
@@ -239,7 +234,7 @@ def repaired(
         return _corrected(output, axis, batch.moments(), target[path])
 
     network.eval()
-    with torch.no_grad(), _hooks(network, layers, fit):
+    with without_gradients(), _hooks(network, layers, fit):
         for item in items:
             forward(network, item)
     own = {path: one.moments() for path, one in sums.items()}

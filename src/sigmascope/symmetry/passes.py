@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
@@ -15,6 +15,7 @@ from torch.nn.modules.module import _global_forward_hooks
 
 from sigmascope.capture.activations import kind_of_layer
 from sigmascope.capture.guard import plain_path, preserve_state, randomness_kept, unwrapped
+from sigmascope.capture.layers import hooked
 from sigmascope.capture.observer import Call, Finish
 from sigmascope.capture.pooling import Pooling
 from sigmascope.capture.pools import Axes, NotSamplesError, UnreadableError
@@ -155,12 +156,9 @@ class Tap:
             if site is not None and isinstance(output, Tensor) and output.shape == site.shape:
                 sink(site.name, _features(output.detach(), site.axes))
 
-        with ExitStack() as stack:
-            for path in dict.fromkeys(path for path, _ in self._route):
-                # The first to see the output: what other hooks do to it happens outside.
-                module = self._modules[path]
-                handle = module.register_forward_hook(partial(show, path), prepend=True)
-                stack.callback(handle.remove)
+        paths = dict.fromkeys(path for path, _ in self._route)
+        # The first to see the output: what other hooks do to it happens outside.
+        with hooked(((self._modules[path], partial(show, path)) for path in paths), prepend=True):
             yield
 
 

@@ -9,15 +9,17 @@ from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from sigmascope import choices
 from sigmascope.capture.guard import unwrapped
 from sigmascope.checks import check_choice, check_whole
 from sigmascope.errors import InputError, NetworkError
+from sigmascope.measure.copies import example_of
 from sigmascope.measure.progress import progress_bar
 from sigmascope.measure.subject import check_device
 from sigmascope.symmetry.aligning.blocks import Block, Cell, blocks_of
+from sigmascope.symmetry.aligning.cosines import cosines, overall
 from sigmascope.symmetry.aligning.descent import Descent, Prior, Tensors
 from sigmascope.symmetry.aligning.features import unlikeness
 from sigmascope.symmetry.aligning.result import (
@@ -72,13 +74,16 @@ def align(
     Args:
         a: the network that stays.
         b: another one of the same architecture; not changed.
-        batches: inputs for `by="activations"`, as for `sigmascope.signature`.
+        batches: inputs for `by="activations"`, as for `sigmascope.signature`. By weights they may
+            be left out.
         by: "weights" or "activations".
         group: "all", or "permutations" without scales, signs and rotations.
-        starts: number of starts by weights; from the third on random permutations.
+        starts: number of starts by weights; from the third on random permutations. Where nothing
+            was planted a descent may end in a local minimum, and more starts may find a lower one.
         controls: how many networks of shuffled weights to align too; see `Alignment.alike`.
         **more: further options:
-            example_input: a batch that the networks take; see `move`.
+            example_input: a batch that the networks take; see `move`. By default one is made up,
+                and where none fits, samples of `batches` are taken.
             progress: whether to show a progress bar, on a terminal; True.
 
     Raises:
@@ -103,7 +108,8 @@ def align(
     check_whole("controls", controls, 0)
     if by == "activations" and batches is None:
         raise InputError('by="activations" needs inputs. Pass batches, or by="weights".')
-    pair = Pair.of(unwrapped(a), unwrapped(b), more.get("example_input"), group=group)
+    networks, example = (unwrapped(a), unwrapped(b)), more.get("example_input")
+    pair = Pair.of(*networks, example, group=group, batches=batches)
     prior, progress = None, more.get("progress", True)
     if by == "activations":
         prior = unlikeness(pair.networks, batches, pair.blocks, progress=progress)
@@ -135,7 +141,12 @@ class Pair:
 
     @staticmethod
     def of(
-        a: nn.Module, b: nn.Module, example_input: Any, *, group: choices.AlignGroup = "all"
+        a: nn.Module,
+        b: nn.Module,
+        example_input: Any,
+        *,
+        group: choices.AlignGroup = "all",
+        batches: Any = None,
     ) -> Pair:
         """Return the pair, once both are known to have one architecture."""
         names = type(a).__name__, type(b).__name__
@@ -144,7 +155,7 @@ class Pair:
         check_same_layers(layers_of(a), layers_of(b), names)
         for one in (a, b):
             check_device(one)
-        wiring, other = (trace(one, example_input) for one in (b, a))
+        wiring, other = (_traced(one, example_input, batches) for one in (b, a))
         _check_same_wiring(other, wiring)
         _check_numbers(a, b, wiring)
         parameters = [dict(one.named_parameters()) for one in (a, b)]
@@ -172,6 +183,19 @@ class Pair:
         """Return the element that a descent has found."""
         chosen = Assignment(self.wiring.ties, descent.order, descent.values)
         return Element(self.wiring, chosen, tuple(descent.heads.values()))
+
+
+def _traced(network: nn.Module, example_input: Any, batches: Any) -> Wiring:
+    """Trace a network; by samples of the batches where no input that was made up fits it."""
+    try:
+        return trace(network, example_input)
+    except InputError:
+        if example_input is not None or batches is None:
+            raise
+        example = example_of(batches, network)
+        if example is None:
+            raise
+    return trace(network, example)
 
 
 def _check_numbers(a: nn.Module, b: nn.Module, wiring: Wiring) -> None:
@@ -269,9 +293,9 @@ def _result(pair: Pair, descent: Descent, start: str, by: str) -> Alignment:
         objective=tuple(descent.history),
         before=pair.descent().objective,
         start=start,
-        similarity=_cosines(after),
-        similarity_before=_cosines(before),
-        overall=_overall(after),
+        similarity=cosines(after),
+        similarity_before=cosines(before),
+        overall=overall(after),
         controls=(),
         equivalence=equivalence,
         element=element,
@@ -289,29 +313,4 @@ def _control(pair: Pair, seed: int, *, progress: bool) -> float:
     }
     noise = replace(pair, moving=shuffled)
     descent, _ = search(noise, None, starts=1, progress=progress)
-    return _overall({name: (pair.target[name], descent.current[name]) for name in pair.target})
-
-
-def _overall(tensors: dict[str, tuple[Tensor, Tensor]]) -> float:
-    """Return the mean cosine of weights; gains and offsets are alike in any two networks."""
-    found = [_cosine([both]) for both in tensors.values() if both[0].ndim > 1]
-    return float(np.mean(found or [_cosine(list(tensors.values()))]))
-
-
-def _cosines(tensors: dict[str, tuple[Tensor, Tensor]]) -> dict[str, float]:
-    """Return the cosine of the parameters of each module."""
-    layers: dict[str, list[tuple[Tensor, Tensor]]] = {}
-    for name, both in tensors.items():
-        layers.setdefault(name.rpartition(".")[0] or name, []).append(both)
-    return {layer: _cosine(own) for layer, own in layers.items()}
-
-
-def _cosine(pairs: list[tuple[Tensor, Tensor]]) -> float:
-    products = np.zeros(3)
-    for x, y in pairs:
-        x, y = x.double().flatten(), y.double().flatten()
-        products += [float(x @ y), float(x @ x), float(y @ y)]
-    inner, one, other = products.tolist()
-    if not one or not other:
-        return 1.0 if one == other else 0.0
-    return float(inner / (one * other) ** 0.5)
+    return overall({name: (pair.target[name], descent.current[name]) for name in pair.target})

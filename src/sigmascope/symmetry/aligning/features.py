@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from sigmascope.capture.activations import kind_of_layer
 from sigmascope.capture.guard import preserve_state
+from sigmascope.capture.layers import hooked
 from sigmascope.errors import InputError
 from sigmascope.measure.batches import batches_of, run_forward, to_model
 from sigmascope.measure.copies import copy_of, is_empty
@@ -125,10 +126,8 @@ def _hooked(network: nn.Module, chosen: dict[Key, Observed], sink: Sink) -> Iter
                     rows = rows.clone()  # the network may overwrite its own
                 sink(key, rows)
 
-    with ExitStack() as stack:
-        for path in dict.fromkeys(seen.call[0] for seen in chosen.values()):
-            handle = modules[path].register_forward_hook(partial(show, path), prepend=True)
-            stack.callback(handle.remove)
+    paths = dict.fromkeys(seen.call[0] for seen in chosen.values())
+    with hooked(((modules[path], partial(show, path)) for path in paths), prepend=True):
         yield
 
 

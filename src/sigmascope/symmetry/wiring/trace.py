@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,6 +14,8 @@ from torch.overrides import TorchFunctionMode
 
 from sigmascope.capture.activations import function_name
 from sigmascope.capture.guard import preserve_state
+from sigmascope.capture.layers import hooked
+from sigmascope.capture.mode import entered
 from sigmascope.capture.nested import tensors_in
 from sigmascope.errors import InputError
 from sigmascope.measure.copies import copy_of
@@ -189,20 +192,17 @@ class _Tracer(TorchFunctionMode):
 @contextmanager
 def _traced(model: nn.Module, wiring: Wiring) -> Iterator[None]:
     """Trace a network that runs inside the context; hooks are removed when it ends."""
-    tracer, handles = _Tracer(wiring), []
+    tracer, modules = _Tracer(wiring), dict(model.named_modules())
 
-    def enter(path: str) -> Callable[[nn.Module, object], None]:
-        return lambda module, _args: tracer.enter(path, module)
+    def enter(path: str, module: nn.Module, _args: object) -> None:
+        tracer.enter(path, module)
 
     def leave(_module: nn.Module, _args: object, output: object) -> None:
         tracer.leave(output)
 
-    try:
-        for path, module in model.named_modules():
-            handles.append(module.register_forward_pre_hook(enter(path)))
-            handles.append(module.register_forward_hook(leave, prepend=True))
-        with tracer:
-            yield
-    finally:
-        for handle in handles:
-            handle.remove()
+    with (
+        hooked(((module, partial(enter, path)) for path, module in modules.items()), before=True),
+        hooked(((module, leave) for module in modules.values()), prepend=True),
+        entered(tracer),
+    ):
+        yield
