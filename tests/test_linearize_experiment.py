@@ -27,6 +27,7 @@ PARTS = (
     "jobs",
     "networks",
     "penalized",
+    "rounds",
     "selection",
     "stages",
     "summary",
@@ -300,6 +301,16 @@ def test_activations_fade_by_a_power_of_time(
     assert seen == shares
 
 
+@pytest.mark.parametrize(
+    ("removed", "rounds", "expected"),
+    [(14, 1, [14]), (14, 2, [11, 3]), (8, 3, [6, 2, 0]), (1, 2, [1, 0])],
+)
+def test_rounds_remove_most_at_first(
+    load: Any, removed: int, rounds: int, expected: list[int]
+) -> None:
+    assert load("rounds").counts(removed, rounds) == expected
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("network", "backend"),
@@ -322,10 +333,10 @@ def test_all_stages(
     public = ["train", "curves", "untuned", "tuned"]
     wanted = [
         *experiment.wanted([network], public, [0]),
-        jobs.Job("pilot", network, 0, 4, "fade=0"),
+        *(jobs.Job("pilot", network, 0, 4, variant) for variant in ("fade=0", "rounds=2")),
     ]
     for job in experiment.planned(wanted, journal, options):
-        if job.removed in (0, 4) and job.variant in ("", "fade=0"):
+        if job.removed in (0, 4):
             assert experiment.ready(job, options)
             for row in stages.STAGES[job.stage](job, bench, set()):
                 journal.add(row)
@@ -335,6 +346,10 @@ def test_all_stages(
     pilot = journal.rows[f"pilot/{network}/0/4/fade=0"]
     assert "test" not in pilot
     assert pilot["recipe"]["fade"] == 0
+    rounds = journal.rows[f"pilot/{network}/0/4/rounds=2"]
+    assert rounds["sites"][:3] == curve["sites"][:3]  # the first round, of the same measurement
+    assert len({*rounds["sites"]}) == 4
+    assert len(rounds["losses"]) == 2
     export = load("export")
     source = tmp_path / f"curve-{network}-s0-4-1.pt"
     exported = export.load(export.write(source, tmp_path / "small"), narrow=True)

@@ -71,7 +71,7 @@ def changed(recipe: Recipe, text: str) -> Recipe:
     changes: dict[str, Any] = {}
     for part in filter(None, text.split(",")):
         name, _, value = part.partition("=")
-        kind = {"batch": int}.get(name, float)
+        kind = {"batch": int, "rounds": int}.get(name, float)
         try:
             changes[name] = kind(value)
             recipe = replace(recipe, **changes)

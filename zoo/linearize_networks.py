@@ -104,6 +104,7 @@ class Recipe:
     temperature: float = 4.0
     fade: float = 0.0  # the share of the steps in which activations turn into affine maps
     ease: float = 1.0  # the power of time with which what is left of an activation goes to zero
+    rounds: int = 1  # in which activations are removed; each tunes, and measures the rest again
 
 
 @dataclass(frozen=True)

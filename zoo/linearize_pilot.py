@@ -1,6 +1,6 @@
 """Recipes for the tuning of linearized networks, tried on a small network of the zoo on a CPU:
 
-    python zoo/linearize_pilot.py vgg16:1 --removed 12 --data DIR "fade=0.4;fade=0.4,ease=3;fade=0"
+    python zoo/linearize_pilot.py vgg16:1 --removed 12 --data DIR "fade=0.4;fade=0.4,ease=3;rounds=2"
 
 Activations are removed in order of affinity. The network is tuned on the first `--images` training
 images by the recipe of `linearize_networks.py` with the changes that each variant names, and its
@@ -11,21 +11,23 @@ for each variant as it ends.
 from __future__ import annotations
 
 import argparse
+import math
 import time
+from functools import partial
 from pathlib import Path
 
 import torch
 from linearize_jobs import changed
-from linearize_networks import SGD_TUNE
-from linearize_selection import ranked
-from linearize_training import Training, accuracy, answers, linearized
+from linearize_networks import SGD_TUNE, Recipe
+from linearize_rounds import in_rounds, measured
+from linearize_training import Maps, Training, accuracy, answers, linearized
 from linearize_views import Images
 from torch import nn
 from train import load_data
 
 from sigmascope import catalog
 
-CALIBRATION = 1000
+CALIBRATION, SEED = 1000, 1000  # images to rank and to fit; of the views
 FIRST = "epochs=6,batch=64,rate=0.01"  # what is changed for so few images
 
 
@@ -37,22 +39,39 @@ def pilot(model: nn.Module, args: argparse.Namespace) -> None:
     train = Images.of(images[: args.images], labels[: args.images])
     start = args.images
     chosen = slice(start, start + CALIBRATION)
-    selection = ranked(model, images[chosen], labels[chosen], seed=0)
-    sites = selection.orders["affinity"][: args.removed]
-    print(f"{accuracy(model, *held):.2f} % before, {len(selection.maps)} activations", flush=True)
-    print("| variant | held out, % | seconds | losses |\n|---|---:|---:|---|", flush=True)
-    told = None
+    _, maps = measured(model, images[chosen], "affinity")
+    print(f"{accuracy(model, *held):.2f} % before, {len(maps)} activations", flush=True)
+    print(
+        "| variant | held out, % | left | seconds | losses |\n|---|---:|---|---:|---|", flush=True
+    )
     for variant in args.variants.split(";"):
         recipe = changed(changed(SGD_TUNE, FIRST), variant)
-        if told is None or len(told) < recipe.epochs:
-            told = answers(model, train, seed=1000, epochs=int(recipe.epochs))
         started = time.process_time()
-        made, share = linearized(model, sites, selection.maps)
-        training = Training(made, recipe, train, seed=1000, teacher=told, share=share)
-        training.run()
+        made, sites, training = in_rounds(
+            model, args.removed, recipe, images[chosen], "affinity", partial(tuned, model, train)
+        )
         found, seconds = accuracy(made, *held), time.process_time() - started
         losses = " ".join(f"{loss:.2f}" for loss in training.losses)
-        print(f"| {variant} | {found:.2f} | {seconds:.0f} | {losses} |", flush=True)
+        left = " ".join(sorted({*maps} - {*sites}, key=list(maps).index))
+        print(f"| {variant} | {found:.2f} | {left} | {seconds:.0f} | {losses} |", flush=True)
+
+
+def tuned(
+    original: nn.Module,
+    train: Images,
+    number: int,
+    model: nn.Module,
+    recipe: Recipe,
+    sites: list[str],
+    maps: Maps,
+) -> tuple[nn.Module, Training]:
+    """Return the network without these activations, tuned for one round."""
+    seed = SEED + number
+    told = answers(original, train, seed=seed, epochs=math.ceil(recipe.epochs))
+    made, share = linearized(model, sites, maps)
+    training = Training(made, recipe, train, seed=seed, teacher=told, share=share)
+    training.run()
+    return made, training
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -24,8 +24,18 @@ from linearize_jobs import (
     tune_recipe,
 )
 from linearize_networks import NARROW, NETWORKS, PLANS, Recipe
+from linearize_rounds import in_rounds
 from linearize_selection import CRITERIA, Selection, fitted, ranked
-from linearize_training import Maps, OutOfTime, Training, accuracy, answers, linearized, save_whole
+from linearize_training import (
+    Fading,
+    Maps,
+    OutOfTime,
+    Training,
+    accuracy,
+    answers,
+    linearized,
+    save_whole,
+)
 from linearize_views import Images
 from linearize_workshop import Workshop
 from torch import Tensor, nn
@@ -36,6 +46,7 @@ CALIBRATION = 2000  # of those, to rank and to fit maps; the others measure accu
 WIDTHS = 64  # of those, to learn the widths of the activations
 CURVE = "affinity"  # the criterion of the table
 TUNE_SEED = 1000  # added to the seed: the views of the tuning
+APART = 10_000  # between the seeds of the views of two rounds
 Row = dict[str, Any]
 
 
@@ -102,20 +113,22 @@ class Bench:
         sites: Sequence[str] = (),
         maps: Maps | None = None,
         teacher: Tensor | None = None,
+        resumable: bool = True,
     ) -> tuple[nn.Module, Training]:
         """Return the network trained on, without the activations at the sites, and its training."""
         chosen, maps = list(sites), maps or {}
-        if not self.options.compile_with:
+        is_whole = not any(isinstance(one, Fading) for one in model.modules())
+        if not self.options.compile_with or not is_whole:
             made, share = linearized(model, chosen, maps)
             share = share if chosen else None
             training = Training(made, recipe, self.train, seed=seed, teacher=teacher, share=share)
-            self._run(job, training)
+            self._run(job, training, resumable=resumable)
             return made, training
         workshop = self._workshop(job, recipe)
         training = workshop.begin(
             model.state_dict(), recipe, seed=seed, sites=chosen, maps=maps, teacher=teacher
         )
-        self._run(job, training)
+        self._run(job, training, resumable=resumable)
         return workshop.finished(model, chosen, maps), training
 
     def _workshop(self, job: Job, recipe: Recipe) -> Workshop:
@@ -128,9 +141,9 @@ class Bench:
             self.workshop = job.network, Workshop(model, maps, recipe, self.train, backend=backend)
         return self.workshop[1]
 
-    def _run(self, job: Job, training: Training) -> None:
+    def _run(self, job: Job, training: Training, *, resumable: bool) -> None:
         """Train to the end or to the deadline."""
-        resumable = job.stage != "tuned"
+        resumable &= job.stage != "tuned"
         changes = self.options.tune if job.stage != "train" else ""
         name = f"{job.label}-{training.recipe.epochs:g}{changes}.partial"
         partial = self.options.scratch / name
@@ -215,13 +228,37 @@ def tuned_point(
     return made, training, origin
 
 
+def point_in_rounds(
+    job: Job, bench: Bench, recipe: Recipe
+) -> tuple[nn.Module, list[str], Training, str]:
+    """Return the same, removed in rounds, and the sites. What was stopped begins anew: a round
+    depends on the weights of the one before.
+    """
+    original, origin = bench.original(job)
+
+    def tune(
+        number: int, model: nn.Module, part: Recipe, sites: list[str], maps: Maps
+    ) -> tuple[nn.Module, Training]:
+        seed = TUNE_SEED + job.seed + APART * number
+        told = answers(original, bench.train, seed=seed, epochs=math.ceil(part.epochs))
+        options: dict[str, Any] = {"seed": seed, "teacher": told, "resumable": False}
+        return bench.trained(job, model, part, sites=sites, maps=maps, **options)
+
+    images, _ = bench.parts["calibration"]
+    return (*in_rounds(original, job.removed, recipe, images, CURVE, tune), origin)
+
+
 def curve(job: Job, bench: Bench, done: set[str]) -> Iterator[Row]:
     """Tune one point of the table; without removed activations, the control; a pilot otherwise."""
     is_pilot, options = job.stage == "pilot", bench.options
     recipe = pilot_recipe(job, options) if is_pilot else tune_recipe(job.network, options)
-    selected = Selection(**bench.read(job, "rank")).orders[CURVE] if job.removed else []
-    sites = selected[: job.removed]
-    model, training, origin = tuned_point(job, bench, sites, bench.read(job, "teacher"), recipe)
+    if job.removed and recipe.rounds > 1:
+        model, sites, training, origin = point_in_rounds(job, bench, recipe)
+    else:
+        selected = Selection(**bench.read(job, "rank")).orders[CURVE] if job.removed else []
+        sites = selected[: job.removed]
+        told = bench.read(job, "teacher")
+        model, training, origin = tuned_point(job, bench, sites, told, recipe)
     axes = {site: model.get_submodule(site).axis for site in sites}
     state = {"network": job.network, "axes": axes, "state": model.state_dict()}
     if not is_pilot:
