@@ -20,8 +20,10 @@ these networks (a first guess of the recipe came from 1,000 test images and the 
 - `untuned`: all criteria and five random draws without tuning, with affine maps and with the
   identity, on the 3,000 held-out images.
 - `tuned`: the same after half an epoch of the tuning above, on ResNet-18 and VGG-16.
-- `--pilot "fade=0,epochs=4;rate=0.2,epochs=4"`: other recipes for the tuning, on held-out images
-  only, for seed 0 with the largest number removed. The recipe of the curves may be chosen so.
+- `--pilot "fade=0,epochs=4;rounds=2"`: other recipes for the tuning, on held-out images only, for
+  seed 0 with the largest number removed. The recipe of the curves may be chosen so. With `rounds=2`
+  three quarters go first, and the rest after half of the epochs, by the affinity and with the maps
+  that the tuned network then has.
 - `penalized`: ResNet-20 trained with `AffinityPenalty` (`zoo/penalty`), its nine penalized sites
   replaced without tuning.
 
