@@ -2,10 +2,10 @@
 
     python zoo/linearize_pilot.py vgg16:1 --removed 12 --data DIR "fade=0.4;ease=3;rounds=2"
 
-Activations are removed in order of affinity, and what is left is listed. The network is tuned on the first `--images` training
-images by the recipe of `linearize_networks.py` with the changes that each variant names, and its
-accuracy is that on `--held-out` other training images; test images are not read. A row is printed
-for each variant as it ends.
+Activations are removed in order of affinity, and those that are left are listed. The network is
+tuned on the first `--images` training images by the recipe of `linearize_networks.py` with the
+changes that each variant names, and its accuracy is that on `--held-out` other training images;
+test images are not read. A row is printed for each variant as it ends.
 """
 
 from __future__ import annotations
