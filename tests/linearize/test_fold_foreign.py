@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sigmascope.linearize import apply, fold, plan
@@ -66,3 +67,38 @@ def test_a_map_in_a_transformer_layer_of_torch_stays_for_a_reason() -> None:
         reason.startswith("encoder.layers.0: ") and "torch.fx" in reason for reason in found.refused
     )
     torch.testing.assert_close(found.network(x), shorter(x))
+
+
+class Derived(nn.Conv2d):
+    """A class derived from that of torch, which sets options only."""
+
+    def __init__(self, before: int, after: int) -> None:
+        super().__init__(before, after, 3, padding=1, bias=False)
+
+
+class Standardized(nn.Conv2d):
+    """One that computes with another weight."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        weight = self.weight - self.weight.mean((1, 2, 3), keepdim=True)
+        return F.conv2d(x, weight, self.bias)
+
+
+class NormAndActivation(nn.BatchNorm2d):
+    """A norm with an activation behind it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.relu(super().forward(x))
+
+
+def test_layers_of_derived_classes_are_folded_and_counted() -> None:
+    torch.manual_seed(0)
+    layers = [Derived(3, 4), nn.BatchNorm2d(4), nn.ReLU(), Standardized(4, 5, 1), nn.ReLU()]
+    network = nn.Sequential(*layers, nn.Conv2d(5, 4, 1), NormAndActivation(4)).double().eval()
+    x = torch.randn(2, 3, 6, 6, dtype=torch.float64)
+    found = fold(network, x, keep="all", timer=no_clock)
+    assert found.steps == ("0 + 1 → one convolution of 3 × 3, 4 channels",)
+    assert (found.before.layers, found.before.maps) == (3, 2)
+    assert (found.after.layers, found.after.maps) == (3, 1)  # those that run in functions count
+    assert "6: a NormAndActivation computes its norm in a forward of its own" in found.refused
+    torch.testing.assert_close(found.network(x), network(x))

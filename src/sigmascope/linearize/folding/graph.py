@@ -6,16 +6,18 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from sigmascope.capture.guard import plain_path
+from sigmascope.capture.walk import modules_of
 from sigmascope.errors import NetworkError
-from sigmascope.linearize.folding.pieces import Piece, is_identity, obstacle, piece_of
+from sigmascope.linearize.folding.pieces import Piece, is_identity, is_layer, obstacle, piece_of
 from sigmascope.linearize.maps import Affine, Identity
 
 IN_PLACE = (
@@ -43,8 +45,9 @@ class _Tracer(fx.Tracer):
         if isinstance(m, MAPS):
             return True
         # layers of torch.nn are leaves, but a TransformerEncoderLayer may hold a map
-        holds_maps = any(isinstance(one, MAPS) for one in m.modules())
-        return not holds_maps and super().is_leaf_module(m, module_qualified_name)
+        if any(isinstance(one, MAPS) for one in m.modules()):
+            return False
+        return is_layer(m) or super().is_leaf_module(m, module_qualified_name)
 
     def call_module(
         self, m: nn.Module, forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -224,6 +227,23 @@ def links_of(
         if piece is not None:
             found[node] = Link(node, path, inside, piece)
     return found, staying
+
+
+def own_norms(network: nn.Module, prefix: str, opaque: Collection[str]) -> list[str]:
+    """Return that norms of classes with a `forward` of their own stay, a line for each class.
+
+    Those in modules that cannot be traced are left to the parts of these.
+    """
+    found: dict[str, list[str]] = {}
+    for path, one in modules_of(network):
+        inside = any(path == around or path.startswith(f"{around}.") for around in opaque)
+        if isinstance(one, _BatchNorm) and not is_layer(one) and not inside:
+            found.setdefault(type(one).__name__, []).append(f"{prefix}{plain_path(path)}")
+    return [
+        f"{paths[0]}{f' and {len(paths) - 1} more' if len(paths) > 1 else ''}: a {name} computes "
+        "its norm in a forward of its own"
+        for name, paths in found.items()
+    ]
 
 
 def chains_of(links: dict[fx.Node, Link], module: fx.GraphModule) -> Iterator[list[Link]]:

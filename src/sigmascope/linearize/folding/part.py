@@ -32,6 +32,7 @@ from sigmascope.linearize.folding.graph import (
     links_of,
     one_line,
     overwrites_others,
+    own_norms,
     traced,
 )
 from sigmascope.linearize.folding.words import dearer, described
@@ -79,7 +80,8 @@ def fold_part(
     shapes = _by_name(graph, in_double.shapes)
     links, staying = links_of(graph, shapes)
     prefix = f"{path}." if path else ""
-    found = Part(refused=[f"{prefix}{reason}" for reason in staying.values()])
+    found = Part(refused=own_norms(module, prefix, opaque))
+    found.refused += [f"{prefix}{reason}" for reason in staying.values()]
     for inside, reason in opaque.items():
         found.opaque.append(f"{prefix}{inside}")
         if any(

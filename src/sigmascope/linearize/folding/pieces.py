@@ -110,6 +110,17 @@ def piece_of(module: nn.Module, ndim: int) -> Piece | None:
     return None
 
 
+def is_layer(module: nn.Module) -> bool:
+    """Return whether a module is a layer or a norm, perhaps of a class derived from those of torch.
+
+    Others may derive from it and only set its options, or compute its weight in `forward`.
+    """
+    readable = any(
+        isinstance(module, kind) and type(module).forward is kind.forward for kind in READERS
+    )
+    return readable or isinstance(module, nn.Linear | _ConvNd)
+
+
 def is_identity(module: nn.Module) -> bool:
     """Return whether a module in evaluation mode returns its input, or a copy."""
     return isinstance(module, IDENTITIES)
