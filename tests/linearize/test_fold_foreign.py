@@ -88,7 +88,8 @@ class NormAndActivation(nn.BatchNorm2d):
     """A norm with an activation behind it."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.relu(super().forward(x))
+        rest = (self.weight, self.bias, False, 0.0, self.eps)
+        return F.relu(F.batch_norm(x, self.running_mean, self.running_var, *rest))
 
 
 def test_layers_of_derived_classes_are_folded_and_counted() -> None:
