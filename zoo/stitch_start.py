@@ -1,6 +1,6 @@
 """Does a stitch learn faster from the element that `align` finds? ReLU-group stitches, CIFAR-10:
 
-    python zoo/stitch_start.py run --data data/cifar10 --out OUT [--images 50000] [--epochs 20]
+    python zoo/stitch_start.py run --data data/cifar10 --out OUT [--sites 9,19] [--images 50000]
     python zoo/stitch_start.py summary OUT
 
 At each site, stitches from VGG-16 of seed 1 to that of seed 2, trained on the same batches at the
@@ -156,11 +156,14 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--data", type=Path)
     parser.add_argument("--images", type=int, default=50000, help="of the training set")
     parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--sites", default=",".join(SITES), help=f"of {', '.join(SITES)}")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     args = parser.parse_args(arguments)
     folder = args.out or args.folder
     if folder is None or (args.what == "run" and args.data is None):
         parser.error("run needs --data and --out, summary the folder")
+    if strange := {*args.sites.split(",")} - {*SITES}:
+        parser.error(f"--sites: choose from {', '.join(SITES)}, got {', '.join(sorted(strange))}")
     journal = folder / "stitch.jsonl"
     lines = journal.read_text().splitlines() if journal.exists() else []
     rows = [json.loads(line) for line in lines]
@@ -168,7 +171,7 @@ def main(arguments: list[str] | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         data = data_of(args.data, args.images)
         networks = [sg.catalog.model(name).network.eval().to(args.device) for name in NETWORKS]
-        for site in SITES:
+        for site in args.sites.split(","):
             if any(row["site"] == site for row in rows):
                 continue
             rows.append(measured((networks[0], networks[1]), data, site, args.epochs))
