@@ -40,10 +40,15 @@ def test_json() -> None:
     assert content["barrier"]["points"] == [0.0, 0.5, 1.0]
 
 
-def test_other_architectures_are_refused() -> None:
-    result = run("align", "sigmascope/resnet20", "sigmascope/plain20", *FEW)
+@pytest.mark.parametrize("there", [False, True])
+def test_other_architectures_are_refused(tmp_path: Path, there: bool) -> None:
+    out = tmp_path / "out"
+    if there:
+        out.mkdir()
+    result = run("align", "sigmascope/resnet20", "sigmascope/plain20", *FEW, "-o", out)
     assert result.exit_code == 1
     assert "different architectures" in result.stderr
+    assert out.exists() == there  # what was made for it goes again
 
 
 def test_two_files_with_weights_of_one_network(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import click
 
 from sigmascope import choices
 from sigmascope.cli import options
-from sigmascope.cli.output import counted, emit, inform, json_option, say, written
+from sigmascope.cli.output import counted, directory, emit, inform, json_option, say, written
 from sigmascope.cli.program import DONE
 
 if TYPE_CHECKING:
@@ -60,9 +60,7 @@ def align(a: str, b: str, out: str | None, as_json: bool, **given: Any) -> int:
     the networks. Writes barrier.svg and barrier.png with the data in barrier.csv, the table of
     layers, layers.csv, and the weights of B after aligning, aligned.safetensors.
     """
-    from sigmascope.store.files import writable_directory
-
-    folder = writable_directory(out) if out else None
+    folder = directory(out) if out else None
     found, line, network = _aligned((a, b), given)
     paths = _write(found, line, network, folder) if folder else []
     if as_json:

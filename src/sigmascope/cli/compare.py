@@ -12,7 +12,16 @@ import click
 
 from sigmascope import choices
 from sigmascope.cli import options
-from sigmascope.cli.output import announce_distances, counted, emit, inform, json_option, read, say
+from sigmascope.cli.output import (
+    announce_distances,
+    counted,
+    directory,
+    emit,
+    inform,
+    json_option,
+    read,
+    say,
+)
 from sigmascope.cli.program import DONE, PARTIAL
 
 if TYPE_CHECKING:
@@ -56,9 +65,7 @@ def compare(
     population scores also their differences. Exits with 3 if a network is left out: a directory
     lacks it, or it has no score.
     """
-    from sigmascope.store.files import writable_directory
-
-    folder = writable_directory(figures) if figures else None
+    folder = directory(figures) if figures else None
     found = read(runs, only=given.pop("only"))
     scored = []
     for run in found.runs:

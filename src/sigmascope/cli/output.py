@@ -55,6 +55,13 @@ def emit(kind: str, content: object, *, version: int = VERSION) -> None:
     click.echo(json.dumps(wrap(kind, version, encode(content)), indent=1, allow_nan=False))
 
 
+def directory(path: str) -> Path:
+    """Return a directory to write to; one that is made for it goes again if nothing is written."""
+    from sigmascope.store.files import output_directory
+
+    return click.get_current_context().with_resource(output_directory(path))
+
+
 def written(paths: Iterable[Path | str]) -> None:
     """Print which files were written."""
     say("Written: " + ", ".join(map(str, paths)))

@@ -11,7 +11,7 @@ import click
 
 from sigmascope import choices
 from sigmascope.cli import options
-from sigmascope.cli.output import counted, emit, inform, json_option, say, written
+from sigmascope.cli.output import counted, directory, emit, inform, json_option, say, written
 from sigmascope.cli.program import DONE, PARTIAL
 
 if TYPE_CHECKING:
@@ -143,10 +143,9 @@ def _run(network: Any, batch: Any, side: str) -> object:
 def _checked_folder(out: str) -> Path:
     """Return a directory to write to, if no file of another program would be replaced."""
     from sigmascope.store import kind_of
-    from sigmascope.store.files import writable_directory
     from sigmascope.symmetry.layer_similarity import KIND
 
-    folder = writable_directory(out)
+    folder = directory(out)
     path = folder / f"{NAME}.json"
     if path.exists() and kind_of(path) != KIND:
         raise click.ClickException(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from sigmascope.linearize.linearization import FILE, PLAN, Linearization
 from sigmascope.linearize.result import Plan
 from sigmascope.linearize.saved import FILE as NETWORK, SavedNetwork, save
 from sigmascope.store import check_identity, claim, encode, read_json, write_json
-from sigmascope.store.files import writable_directory
+from sigmascope.store.files import output_directory
 
 REQUEST, KIND, VERSION = "request.json", "linearization-request", 1
 LOCK = ".linearize.lock"
@@ -39,26 +39,19 @@ class FitFiles:
             ResumeError: it belongs to another run, or another process works in it.
             InputError: it holds such files of unknown origin.
         """
-        is_new = not self.folder.exists()
-        writable_directory(self.folder)
-        try:
-            with claim(self.folder / LOCK) as free:
-                if not free:
-                    raise ResumeError(
-                        f"another process is working in {self.folder}. Wait for it to end, or "
-                        "choose another directory."
-                    )
-                self._check(encode(dict(identity)))
-                try:
-                    yield self
-                except BaseException:
-                    if not self._has_results():
-                        (self.folder / REQUEST).unlink(missing_ok=True)
-                    raise
-        finally:
-            if is_new:
-                with suppress(OSError):  # it holds something
-                    self.folder.rmdir()
+        with output_directory(self.folder), claim(self.folder / LOCK) as free:
+            if not free:
+                raise ResumeError(
+                    f"another process is working in {self.folder}. Wait for it to end, or choose "
+                    "another directory."
+                )
+            self._check(encode(dict(identity)))
+            try:
+                yield self
+            except BaseException:
+                if not self._has_results():
+                    (self.folder / REQUEST).unlink(missing_ok=True)
+                raise
 
     def _has_results(self) -> bool:
         """Return whether there is anything that took time to compute."""

@@ -110,6 +110,22 @@ def writable_directory(path: Location) -> Path:
     return directory
 
 
+@contextmanager
+def output_directory(path: Location) -> Iterator[Path]:
+    """Give a directory as `writable_directory` does, and take it away again if it stays empty.
+
+    So work that is refused leaves nothing behind. A directory that was there is left in place.
+    """
+    is_new = not os.path.lexists(path)
+    folder = writable_directory(path)
+    try:
+        yield folder
+    finally:
+        if is_new:
+            with suppress(OSError):  # it holds something
+                folder.rmdir()
+
+
 def check_no_link(path: Location, what: str = "file") -> None:
     """Raise an InputError if a path is a symbolic link: what it points to is not ours to write."""
     if os.path.islink(path):
