@@ -166,7 +166,7 @@ def test_one_layer_equals_brute_force_over_permutations_and_scales(seed: int) ->
     assert align(a, b).objective[-1] == pytest.approx(brute + rest, rel=1e-7)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(40))
 def test_two_layers_equal_brute_force_over_permutations(seed: int) -> None:
     a, b = lively(mlp(nn.GELU(), 4, 2), seed), lively(mlp(nn.GELU(), 4, 2), seed + 100)
     w = [[one.detach() for one in net.parameters()] for net in (a, b)]
@@ -176,7 +176,7 @@ def test_two_layers_equal_brute_force_over_permutations(seed: int) -> None:
         moved = [w[1][0][p], w[1][1][p], w[1][2][q][:, p], w[1][3][q], w[1][4][:, q], w[1][5]]
         pairs = zip(w[0], moved, strict=True)
         brute = min(brute, sum(float((one - other).square().sum()) for one, other in pairs))
-    found = align(a, b, starts=12)
+    found = align(a, b)
     assert found.objective[-1] == pytest.approx(brute, rel=1e-12)
     assert align(a, b, starts=1).objective[-1] >= brute * (1 - 1e-12)
 

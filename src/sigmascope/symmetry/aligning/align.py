@@ -35,6 +35,7 @@ from sigmascope.symmetry.wiring.network import Wiring
 from sigmascope.symmetry.wiring.trace import trace
 from sigmascope.symmetry.wiring.turns import Assignment
 
+FEW, MANY, TINY = 2, 24, 32  # starts, and the channels of a network that gets many
 LAYER_BY_LAYER, IDENTITY = "the input, layer by layer", "the identity"
 
 
@@ -52,7 +53,7 @@ def align(
     *,
     by: choices.Matching = "weights",
     group: choices.AlignGroup = "all",
-    starts: int = 2,
+    starts: int | None = None,
     controls: int = 0,
     **more: Unpack[AlignKeywords],
 ) -> Alignment:
@@ -80,6 +81,7 @@ def align(
         group: "all", or "permutations" without scales, signs and rotations.
         starts: number of starts by weights; from the third on random permutations. Where nothing
             was planted a descent may end in a local minimum, and more starts may find a lower one.
+            By default 2, and 24 for networks of at most 32 channels, which take no time.
         controls: how many networks of shuffled weights to align too; see `Alignment.alike`.
         **more: further options:
             example_input: a batch that the networks take; see `move`. By default one is made up,
@@ -104,7 +106,8 @@ def align(
     check_choice("group", group, choices.AlignGroup)
     for name in more:
         check_choice("option", name, sorted(AlignKeywords.__annotations__))
-    check_whole("starts", starts, 1)
+    if starts is not None:
+        check_whole("starts", starts, 1)
     check_whole("controls", controls, 0)
     if by == "activations" and batches is None:
         raise InputError('by="activations" needs inputs. Pass batches, or by="weights".')
@@ -113,6 +116,7 @@ def align(
     prior, progress = None, more.get("progress", True)
     if by == "activations":
         prior = unlikeness(pair.networks, batches, pair.blocks, progress=progress)
+    starts = _starts(pair) if starts is None else starts
     best, start = search(pair, prior, starts=starts, progress=progress)
     found = _result(pair, best, start, by)
     scores = [_control(pair, seed, progress=progress) for seed in range(controls)]
@@ -259,6 +263,12 @@ def _follow_layers(descent: Descent, blocks: list[Block], prior: Prior | None) -
     for number, _ in enumerate(blocks):
         descent.update(number, prior=prior, known=known)
         known.add(number)
+
+
+def _starts(pair: Pair) -> int:
+    """Return how many starts there are by default: a tiny network can afford to find the least."""
+    cells = (one for one in pair.blocks if isinstance(one, Cell) and one.permuted)
+    return MANY if sum(len(one.places) for one in cells) <= TINY else FEW
 
 
 def _shuffled(pair: Pair, seed: int) -> Callable[[Descent], None]:
