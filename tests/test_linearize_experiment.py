@@ -19,7 +19,8 @@ import torch
 from torch import nn
 
 import sigmascope as sg
-from sigmascope_papers.nonlinearity.tuned_curves import PUBLISHED
+from sigmascope_papers.nonlinearity.tuned_curves import PUBLISHED, Curves
+from sigmascope_papers.setting import RESULTS
 
 ZOO = Path(__file__).resolve().parents[1] / "zoo"
 PARTS = (
@@ -252,6 +253,23 @@ def test_a_drop_is_taken_against_the_better_of_original_and_control(load: Any) -
     assert "| 12 | 12 | 92.50 | 92.50 | 1.50 | 1.50 | 1.0 |" in summary.summarized(rows)
     (point,) = summary.curves_of(rows).points
     assert (point.removed, point.epochs, point.accuracy, point.original) == (12, 12, 92.5, 94.0)
+
+
+def test_what_is_stored_is_that_of_the_journal(
+    load: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal, stored = ZOO / "linearize" / "journal.jsonl", tmp_path / "linearize.json"
+    before = journal.stat().st_mtime_ns
+    load("experiment").main(["summary", str(journal.parent), "--points", str(stored)])
+    assert journal.stat().st_mtime_ns == before
+    told = (journal.parent / "summary.md").read_text(encoding="utf-8")
+    assert told.endswith(f"\n{capsys.readouterr().out}")
+    found = Curves.load(RESULTS / "trainings" / "linearize.json")
+    assert found == Curves.load(stored)
+    measured = {one.network for one in found.points}
+    assert {"resnet18", "vgg16"} <= measured
+    assert len(found.points) == 9 * len(measured)
+    assert "random" in {one.rival for one in found.advantages}
 
 
 def test_published_numbers_are_those_of_the_plans(load: Any) -> None:

@@ -97,7 +97,8 @@ class Journal:
                 self.rows[row["key"]] = row
         text = "".join(json.dumps(row) + "\n" for row in self.rows.values())
         for path in paths:
-            path.write_text(text)
+            if not path.exists() or path.read_text() != text:  # who only reads changes nothing
+                path.write_text(text)
 
     def add(self, row: Row) -> None:
         self.rows[row["key"]] = row

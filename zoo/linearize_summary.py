@@ -5,28 +5,16 @@ from __future__ import annotations
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from linearize_networks import PLANS
-from scipy.stats import t as student
 
+from sigmascope_papers.nonlinearity.criteria import CHEAP, Advantage, Unit, interval, verdict
 from sigmascope_papers.nonlinearity.tuned_curves import Curves, Point
 
 Row = dict[str, Any]
-Unit = tuple[str, int]  # network, seed
-MARGINS = {"untuned": 3.0, "tuned": 1.0}  # points within which two criteria tie
-CHEAP = ("r2", "depth", "early", "positive")
-
-
-def interval(values: Iterable[float]) -> tuple[float, float, float]:
-    """Return mean and the ends of the 95 % t-interval; infinite ones for a single value."""
-    held = list(values)
-    mean = statistics.fmean(held)
-    if len(held) < 2:
-        return mean, -math.inf, math.inf
-    half = student.ppf(0.975, len(held) - 1) * statistics.stdev(held) / math.sqrt(len(held))
-    return mean, mean - half, mean + half
+COMPARED = (("untuned", "affine"), ("tuned", "affine"), ("untuned", "identity"))
 
 
 def drops(rows: list[Row]) -> dict[tuple[str, int, float], dict[int, tuple[float, float]]]:
@@ -59,7 +47,7 @@ def _recipe(row: Row) -> tuple[Any, ...]:
 
 
 def curves_of(rows: list[Row]) -> Curves:
-    """Return the points of all tuned networks; of several tunings the longest."""
+    """Return the points of all tuned networks, of several tunings the longest, and advantages."""
     found, longest = drops(rows), dict[tuple[str, int], float]()
     for network, removed, epochs in found:
         longest[network, removed] = max(epochs, longest.get((network, removed), 0))
@@ -69,7 +57,16 @@ def curves_of(rows: list[Row]) -> Curves:
         if epochs == longest[network, removed]
         for seed, (accuracy, drop) in sorted(by_seed.items())
     )
-    return Curves(tuple(points))
+    return Curves(tuple(points), tuple(_all_advantages(rows)))
+
+
+def _all_advantages(rows: list[Row]) -> Iterator[Advantage]:
+    """Return the advantages of affinity over every rival, by comparison and unit."""
+    for stage, maps in COMPARED:
+        cells = cells_of(rows, stage, maps)
+        for rival in sorted({*cells} - {"affinity"}):
+            for (network, seed), points in sorted(advantages(cells, rival).items()):
+                yield Advantage(stage, maps, rival, network, seed, round(points, 4))
 
 
 def curves_table(rows: list[Row]) -> list[str]:
@@ -152,23 +149,6 @@ def advantages(cells: dict[str, dict[tuple[Unit, int], float]], rival: str) -> d
     for (unit, removed), value in cells["affinity"].items():
         held[unit].append(value - cells[rival][unit, removed])
     return {unit: statistics.fmean(values) for unit, values in held.items()}
-
-
-def verdict(rival: str, gained: dict[Unit, float], stage: str) -> str:
-    """Apply the rule in the docstring of the experiment."""
-    _, low, high = interval(gained.values())
-    networks = {name for name, _ in gained}
-    above = sum(
-        statistics.fmean(v for (name, _), v in gained.items() if name == one) > 0
-        for one in networks
-    )
-    if rival == "random":
-        enough = above >= (3 if len(networks) >= 4 else len(networks))
-        return "helps" if low > 0 and enough else "hurts" if high < 0 else "undecided"
-    if low > 0 or high < 0:
-        return "beats" if low > 0 else "loses"
-    margin = MARGINS[stage]
-    return "ties" if -margin <= low and high <= margin else "undecided"
 
 
 def criteria_table(rows: list[Row], stage: str, maps: str = "affine") -> list[str]:
@@ -270,8 +250,7 @@ def pilots_table(rows: list[Row]) -> list[str]:
 def summarized(rows: list[Row]) -> str:
     """Return all tables that the rows allow, in Markdown."""
     parts = [starts_table(rows), pilots_table(rows), curves_table(rows)]
-    parts += [criteria_table(rows, stage) for stage in ("untuned", "tuned")]
-    parts += [criteria_table(rows, "untuned", "identity")]
+    parts += [criteria_table(rows, stage, maps) for stage, maps in COMPARED]
     parts += [curve_table(rows, maps) for maps in ("affine", "identity")]
     parts += [penalized_table(rows)]
     return "\n\n".join("\n".join(part) for part in parts if part)

@@ -1,4 +1,4 @@
-"""Accuracies of networks that lost activations and were tuned, and the goals that judge them."""
+"""Accuracies of networks that lost activations, and the goals that judge them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from sigmascope.store import decode, encode, read_json, write_json
-from sigmascope_papers.item import Check, conclude
+from sigmascope_papers.item import FAILS, UNTESTED, Check, Finding, conclude
+from sigmascope_papers.nonlinearity.criteria import Advantage, judged
 
 KIND, VERSION = "tuned-curves", 1
 SEEDS = 3
@@ -95,9 +96,10 @@ class Point:
 
 @dataclass(frozen=True)
 class Curves:
-    """The tuned networks of an experiment."""
+    """The tuned networks of an experiment, and how far affinity is ahead of other criteria."""
 
     points: tuple[Point, ...]
+    advantages: tuple[Advantage, ...] = ()
 
     def at(self, network: str, removed: int | None = None) -> list[Point]:
         """Return the points of a network, in order of numbers removed and seeds."""
@@ -140,4 +142,18 @@ def _judged(network: Published, removed: int, goal: float, points: Sequence[Poin
     return conclude(claim, expected, (f"{drop:.2f} ({told})", drop <= goal, every))
 
 
-RULES: tuple[Callable[[Curves], Any], ...] = (goals,)
+def all_goals(found: Curves) -> Finding:
+    """Judge all goals together: one that is missed decides, whatever is not measured yet."""
+    verdicts = [one.verdict for one in goals(found)]
+    missed, open_ones = verdicts.count(FAILS), verdicts.count(UNTESTED)
+    told = f"{missed} of {len(verdicts) - open_ones} measured goals are missed"
+    told += f", {open_ones} are not measured" if open_ones else ""
+    return told if open_ones and not missed else (told, not missed)
+
+
+def criteria(found: Curves) -> list[Check]:
+    """Judge affinity against other criteria."""
+    return judged(found.advantages)
+
+
+RULES: tuple[Callable[[Curves], Any], ...] = (all_goals, goals, criteria)

@@ -1,1 +1,0 @@
-"""Items with their rules, which wait for measurements."""
