@@ -105,13 +105,14 @@ def _draw_epochs(
         epochs = max(one.epochs for one in points if one.removed == n)
         rows = ((f"{EPOCHS_A_LAYER * n:,}", look(1).color), (f"{epochs:g}", look(0).color))
         for place, (told, color) in enumerate(rows):
-            at = network.activations - n, low - (place + 0.9) * step
+            height = low - (place + 0.9) * step
             how: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": "x-small"}
-            panel.text(*at, told, color=color, **how)
+            panel.text(network.activations - n, height, told, color=color, **how)
     first = network.activations * 1.08 - removed[0]
     for place, told in enumerate(("epochs: EASIER", "ours")):
-        at, color = (first, low - (place + 0.9) * step), look(1 - place).color
-        panel.text(*at, told, ha="right", va="center", fontsize="x-small", color=color)
+        how = {"ha": "right", "va": "center", "fontsize": "x-small"}
+        height = low - (place + 0.9) * step
+        panel.text(first, height, told, color=look(1 - place).color, **how)
 
 
 def _row(network: Published, point: Point) -> dict[str, Any]:
