@@ -1,9 +1,10 @@
 """Merging linear layers that nothing separates any more.
 
-`folding` has the verb. `graph` finds the layers that follow each other, `pieces` takes them for
+`folding` has the verb. `tracing` makes a graph of a network, `graph` finds the layers that follow
+each other in it, and `functional` the norms among its function calls. `pieces` takes them for
 linear maps, `merging` multiplies these, and `layers` computes the product, also at the border.
-`choice` decides which merges pay, by `costs` and `latency`. `whole` and `part` make them in a
-network, and `result` and `words` tell what was done.
+`choice` decides which merges pay, by `costs` and `latency`. `whole`, `part` and `building` make
+them in a network, and `result` and `words` tell what was done.
 """
 
 from sigmascope.linearize.folding.folding import fold

@@ -16,133 +16,37 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from sigmascope.capture.guard import plain_path
 from sigmascope.capture.walk import modules_of
-from sigmascope.errors import NetworkError
+from sigmascope.linearize.folding.functional import (
+    CALLS,
+    arguments_of,
+    is_norm,
+    norm_of,
+    place_of_norm,
+    readers,
+)
 from sigmascope.linearize.folding.pieces import Piece, is_identity, is_layer, obstacle, piece_of
 from sigmascope.linearize.maps import Affine, Identity
 
-IN_PLACE = (
-    *(operator.iadd, operator.isub, operator.imul, operator.itruediv),
-    *(operator.iand, operator.ior, operator.ixor, operator.ipow),
-)
 # Their results are tensors of their own, which nothing else can read.
-FRESH = (operator.add, operator.sub, operator.mul, torch.add, torch.cat, torch.sub, torch.mul)
+FRESH = (
+    *(operator.add, operator.sub, operator.mul),
+    *(torch.add, torch.cat, torch.sub, torch.mul, *CALLS),
+)
 WORDS = {
     **dict.fromkeys((operator.add, operator.iadd, torch.add, "add", "add_"), "an addition"),
     **dict.fromkeys((operator.mul, operator.imul, torch.mul, "mul"), "a multiplication"),
     torch.cat: "a concatenation",
 }
-MAPS = (Affine, Identity)
-
-
-class _Tracer(fx.Tracer):
-    """Traces what can be traced; other modules are leaves, with the reasons in `opaque`."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.opaque: dict[str, str] = {}
-
-    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        if isinstance(m, MAPS):
-            return True
-        # layers of torch.nn are leaves, but a TransformerEncoderLayer may hold a map
-        if any(isinstance(one, MAPS) for one in m.modules()):
-            return False
-        return is_layer(m) or super().is_leaf_module(m, module_qualified_name)
-
-    def call_module(
-        self, m: nn.Module, forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
-        before, stack = {*self.graph.nodes}, self.module_stack.copy()
-        try:
-            return super().call_module(m, forward, args, kwargs)
-        except Exception as error:  # a module may do anything with a symbolic value
-            for node in reversed(self.graph.nodes):
-                if node not in before:
-                    self.graph.erase_node(node)
-            self.module_stack = stack
-            path = self.path_of_module(m)
-            self.opaque[path] = one_line(error)
-            return self.create_proxy("call_module", path, args, kwargs)
-
-
-def one_line(error: Exception) -> str:
-    """Return the beginning of an error's message."""
-    return f"{' '.join(str(error).split()):.120}"
-
-
-def traced(network: nn.Module) -> tuple[fx.GraphModule, dict[str, str]]:
-    """Return a network as a graph with the modules of the network.
-
-    A module that cannot be traced is one node. These are returned as well: path -> reason.
-
-    Raises:
-        NetworkError: the network itself cannot be traced.
-    """
-    before = [one._version for one in _state(network)]
-    tracer = _Tracer()
-    try:
-        made = fx.GraphModule(network, tracer.trace(network))
-    except Exception as error:
-        raise NetworkError(
-            f"{type(network).__name__} cannot be traced by torch.fx ({one_line(error)})"
-        ) from error
-    if [one._version for one in _state(network)] != before:
-        raise NetworkError(f"{type(network).__name__} changes its own parameters or buffers")
-    _follow_changes(made.graph)
-    targets = {str(node.target) for node in made.graph.nodes}
-    return made, {path: reason for path, reason in tracer.opaque.items() if path in targets}
-
-
-def _state(network: nn.Module) -> list[Tensor]:
-    return [*network.parameters(), *network.buffers()]
-
-
-def _follow_changes(graph: fx.Graph) -> None:
-    """Let what reads a tensor after it was changed in place read the result of the change.
-
-    That is the same tensor. The order in which nodes run stays.
-    """
-    nodes = list(graph.nodes)
-    place = {node: number for number, node in enumerate(nodes)}
-    for node in nodes:
-        source = _changed(graph, node)
-        if source is not None:
-            later = [user for user in source.users if place[user] > place[node]]
-            for user in later:
-                user.replace_input_with(source, node)
-
-
-def _changed(graph: fx.Graph, node: fx.Node) -> fx.Node | None:
-    """Return the tensor that a node changes in place and returns, or None."""
-    first = node.args[0] if node.args else None
-    if not isinstance(first, fx.Node):
-        return None
-    if node.op == "call_module":
-        assert graph.owning_module is not None
-        module = graph.owning_module.get_submodule(str(node.target))
-        known = isinstance(module, Affine) or type(module).__module__.startswith(
-            "torch.nn.modules."
-        )
-        return first if known and getattr(module, "inplace", False) is True else None
-    if node.op == "call_method":
-        name = str(node.target)
-        return first if name.endswith("_") and not name.endswith("__") else None
-    if node.op != "call_function":
-        return None
-    if node.target in IN_PLACE or node.kwargs.get("inplace") is True:
-        return first
-    name = getattr(node.target, "__name__", "")
-    return first if name.endswith("_") and not name.endswith("__") else None
 
 
 @dataclass(frozen=True, eq=False)
 class Link:
-    """A node whose module is linear.
+    """A node that is linear: the call of a module, or of the function of a batch norm.
 
     Attributes:
         node: of the graph.
         path: of the module.
-        module: itself.
+        module: itself, or a norm that stands for the function.
         piece: what it computes; None for an identity.
     """
 
@@ -157,6 +61,11 @@ class Link:
         found = _only_input(self.node)
         assert found is not None
         return found
+
+    @property
+    def target(self) -> str:
+        """The name of the module in the graph, or of the one with the statistics of the norm."""
+        return place_of_norm(self.node) if is_norm(self.node) else str(self.node.target)
 
     @property
     def is_layer(self) -> bool:
@@ -194,7 +103,10 @@ class Watched(fx.Interpreter):
 
 
 def _only_input(node: fx.Node) -> fx.Node | None:
-    """Return the input of a module that is called with one tensor and nothing else."""
+    """Return the input of a norm, or of a module that is called with one tensor only."""
+    if is_norm(node):
+        value = arguments_of(node).get("input")
+        return value if isinstance(value, fx.Node) else None
     values = [*node.args, *(value for name, value in node.kwargs.items() if name == "input")]
     if len(values) != 1 or len(values) != len(node.args) + len(node.kwargs):
         return None
@@ -208,12 +120,19 @@ def links_of(
     found: dict[fx.Node, Link] = {}
     staying: dict[fx.Node, str] = {}
     for node in module.graph.nodes:
-        if node.op != "call_module":
+        if node.op != "call_module" and not is_norm(node):
             continue
-        inside = module.get_submodule(str(node.target))
-        source, path = _only_input(node), plain_path(str(node.target))
+        source = _only_input(node)
         if source is None or source not in shapes:
             continue
+        if is_norm(node):
+            path, norm = plain_path(place_of_norm(node)), norm_of(node, module, len(shapes[source]))
+            if isinstance(norm, str):
+                staying[node] = f"{path}: {norm}"
+                continue
+            inside = norm
+        else:
+            path, inside = plain_path(str(node.target)), module.get_submodule(str(node.target))
         reason = obstacle(inside)
         if is_identity(inside):
             if not reason:
@@ -229,15 +148,19 @@ def links_of(
     return found, staying
 
 
-def own_norms(network: nn.Module, prefix: str, opaque: Collection[str]) -> list[str]:
-    """Return that norms of classes with a `forward` of their own stay, a line for each class.
+def own_norms(
+    network: nn.Module, graph: fx.Graph, prefix: str, opaque: Collection[str]
+) -> list[str]:
+    """Return that norms which do not call the function of torch stay, a line for each class.
 
     Those in modules that cannot be traced are left to the parts of these.
     """
+    called = {place_of_norm(node) for node in graph.nodes if is_norm(node)}
     found: dict[str, list[str]] = {}
     for path, one in modules_of(network):
         inside = any(path == around or path.startswith(f"{around}.") for around in opaque)
-        if isinstance(one, _BatchNorm) and not is_layer(one) and not inside:
+        is_own = isinstance(one, _BatchNorm) and not is_layer(one)
+        if is_own and not inside and path not in called:
             found.setdefault(type(one).__name__, []).append(f"{prefix}{plain_path(path)}")
     return [
         f"{paths[0]}{f' and {len(paths) - 1} more' if len(paths) > 1 else ''}: a {name} computes "
@@ -251,7 +174,7 @@ def chains_of(links: dict[fx.Node, Link], module: fx.GraphModule) -> Iterator[li
     following: dict[fx.Node, fx.Node] = {}
     for node, link in links.items():
         source = link.source
-        if source in links and len(source.users) == 1:
+        if source in links and len(readers(source)) == 1:
             following[source] = node
     ends = {*following.values()}
     for node in links:
@@ -296,7 +219,7 @@ def _may_go(before: list[Link], module: fx.GraphModule) -> bool:
 
 def is_private(node: fx.Node, module: fx.GraphModule) -> bool:
     """Return whether a value is a tensor of its own that one node reads."""
-    if len(node.users) != 1:
+    if len(readers(node)) != 1:
         return False
     if node.op == "call_module":
         inside = module.get_submodule(str(node.target))

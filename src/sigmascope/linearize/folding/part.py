@@ -14,6 +14,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from sigmascope.capture.guard import plain_path
 from sigmascope.errors import NetworkError
 from sigmascope.linearize.folding.arguments import TOLERANCE, Arguments, relative_difference
+from sigmascope.linearize.folding.building import Made, built
 from sigmascope.linearize.folding.choice import (
     Bounds,
     Chooser,
@@ -24,17 +25,17 @@ from sigmascope.linearize.folding.choice import (
     merged_module,
     segment_name,
 )
+from sigmascope.linearize.folding.functional import readers
 from sigmascope.linearize.folding.graph import (
     Link,
     Watched,
     chains_of,
     in_words,
     links_of,
-    one_line,
     overwrites_others,
     own_norms,
-    traced,
 )
+from sigmascope.linearize.folding.tracing import one_line, traced
 from sigmascope.linearize.folding.words import dearer, described
 from sigmascope.linearize.maps import Affine, Identity
 from sigmascope.measure.progress import progress_bar
@@ -80,7 +81,7 @@ def fold_part(
     shapes = _by_name(graph, in_double.shapes)
     links, staying = links_of(graph, shapes)
     prefix = f"{path}." if path else ""
-    found = Part(refused=own_norms(module, prefix, opaque))
+    found = Part(refused=own_norms(module, graph.graph, prefix, opaque))
     found.refused += [f"{prefix}{reason}" for reason in staying.values()]
     for inside, reason in opaque.items():
         found.opaque.append(f"{prefix}{inside}")
@@ -150,7 +151,7 @@ class _Folding:
     def __init__(self, graph: fx.GraphModule, chooser: Chooser, prefix: str, found: Part) -> None:
         self.graph, self.chooser, self.prefix, self.found = graph, chooser, prefix, found
         self._values: dict[fx.Node, Tensor] = {}
-        self._made: list[tuple[list[Link], nn.Module, nn.Module]] = []
+        self._made: list[Made] = []
 
     def watch(
         self,
@@ -203,7 +204,7 @@ class _Folding:
         if difference > TOLERANCE:
             self._refuse(links, f"merged they differ by {difference:.1e} of the largest output")
             return
-        self._made.append((links, exact, cast(copy.deepcopy(exact), links)))
+        self._made.append(Made(links, exact, cast(copy.deepcopy(exact), links)))
         self.found.merges.append(name)
         self.found.steps.append(f"{self._names(links)} → {described(exact)}")
 
@@ -250,17 +251,17 @@ class _Folding:
         self._refuse([link], self._why_alone(item.links))
 
     def _why_alone(self, links: Sequence[Link]) -> str:
-        source, users = links[0].source, list(links[-1].node.users)
-        readers = ", ".join(in_words(user, self.graph) for user in users[:3])
-        if len(source.users) > 1 and in_words(source, self.graph).count("("):
-            others = [user for user in source.users if user is not links[0].node]
+        source, users = links[0].source, readers(links[-1].node)
+        names = ", ".join(in_words(user, self.graph) for user in users[:3])
+        if len(readers(source)) > 1 and in_words(source, self.graph).count("("):
+            others = [user for user in readers(source) if user is not links[0].node]
             before = (
                 f"{in_words(source, self.graph)} before it is read elsewhere, too, by "
                 f"{in_words(others[0], self.graph)}"
             )
         else:
             before = f"it follows {in_words(source, self.graph)}"
-        after = f"is read by {readers}{' and others' * (len(users) > 3)}"
+        after = f"is read by {names}{' and others' * (len(users) > 3)}"
         saved = "; it saves a non-linearity but no layer" * isinstance(links[0].module, Affine)
         return f"{before}, and {after}{saved}"
 
@@ -271,13 +272,13 @@ class _Folding:
                 f"{self.prefix}{link.path}: an identity that {self._why_alone([link])}"
             )
         if self._made:
-            self.found.exact = self._built(exact=True).double()
-            self.found.module = self._built(exact=False)
+            self.found.exact = built(self.graph, self._made, exact=True).double()
+            self.found.module = built(self.graph, self._made, exact=False)
         return self.found
 
     def _identities(self) -> list[Link]:
         """Return identities in place of activations that are left."""
-        gone = {link.node for links, _, _ in self._made for link in links}
+        gone = {link.node for made in self._made for link in made.links}
         found = []
         for node in self.graph.graph.nodes:
             if node.op == "call_module" and node not in gone:
@@ -285,46 +286,3 @@ class _Folding:
                 if isinstance(inside, Identity):
                     found.append(Link(node, str(node.target), inside, None))
         return found
-
-    def _built(self, *, exact: bool) -> fx.GraphModule:
-        """Return a copy of the graph with merged modules."""
-        made = copy.deepcopy(self.graph)
-        nodes = {node.name: node for node in made.graph.nodes}
-        placed = []
-        for links, precise, rounded in self._made:
-            first, last = nodes[links[0].node.name], nodes[links[-1].node.name]
-            source = nodes[links[0].source.name]
-            replaced = [nodes[link.node.name] for link in links]
-            with made.graph.inserting_before(first):  # before the input may change in place
-                node = made.graph.call_module(str(first.target), (source,))
-            last.replace_all_uses_with(node)
-            nodes[last.name] = node  # what another merged layer may read
-            for gone in reversed(replaced):
-                made.graph.erase_node(gone)
-            path = next((link for link in links if link.is_layer), links[0]).node.target
-            placed.append((node, str(path), precise if exact else rounded))
-        new = {node for node, _, _ in placed}
-        remaining = {
-            str(node.target)
-            for node in made.graph.nodes
-            if node.op == "call_module" and node not in new
-        }
-        for node, path, module in placed:
-            name = _free_name(path, remaining)
-            remaining.add(name)
-            parent, _, last_name = name.rpartition(".")
-            # where it stands, if it does, so that modules stay in order
-            made.get_submodule(parent)._modules[last_name] = module
-            node.target = name
-        made.delete_all_unused_submodules()
-        made.graph.lint()
-        made.recompile()
-        return made
-
-
-def _free_name(path: str, taken: set[str]) -> str:
-    name, number = path, 0
-    while name in taken:
-        number += 1
-        name = f"{path}_merged{number}"
-    return name
