@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 import sigmascope as sg
@@ -40,6 +41,20 @@ def norm(rank: int, channels: int, *, affine: bool = True) -> nn.Module:
     return made  # type: ignore[no-any-return]
 
 
+class CalledNorm(nn.Module):
+    """A norm that is the call of a function, with the statistics of another."""
+
+    def __init__(self, norm: Any) -> None:
+        super().__init__()
+        self.kept = norm
+
+    def forward(self, x: Tensor) -> Tensor:
+        torch._assert(x.dim() > 2, f"expected positions, got {x.dim()} axes")
+        kept = self.kept
+        rest = (kept.weight, kept.bias, self.training, 0.1, kept.eps)
+        return F.batch_norm(x, kept.running_mean, kept.running_var, *rest)
+
+
 def some_map(rng: random.Random, rank: int, c: int) -> list[nn.Module]:
     return [
         Affine(torch.randn(c), torch.randn(c), 1),
@@ -47,7 +62,8 @@ def some_map(rng: random.Random, rank: int, c: int) -> list[nn.Module]:
         nn.Identity(),
         nn.Dropout(),
         norm(rank, c, affine=rng.random() < 0.7),
-    ][rng.randrange(5) :][:1]
+        CalledNorm(norm(rank, c, affine=rng.random() < 0.7)),
+    ][rng.randrange(6) :][:1]
 
 
 def some_convolution(rng: random.Random, rank: int, before: int, after: int) -> nn.Module:
@@ -80,7 +96,7 @@ def some_chain(rng: random.Random, rank: int) -> tuple[nn.Sequential, int]:
 @pytest.mark.filterwarnings("ignore:Using padding='same'")
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_random_chains_are_the_same_function_at_every_size(rank: int) -> None:
-    made, kinds = 0, set()
+    made, called, kinds = 0, 0, set()
     for seed in range(14):
         rng = random.Random(100 * rank + seed)
         torch.manual_seed(seed)
@@ -97,7 +113,9 @@ def test_random_chains_are_the_same_function_at_every_size(rank: int) -> None:
         for x, y in zip(inputs, wanted, strict=True):
             difference = (found.network(x) - y).abs().max() / y.abs().max()
             assert difference < 1e-9, (seed, found)
+        called += any(".kept" in step for step in found.steps)
     assert made > 10
+    assert called
     assert MergedConv in kinds
 
 

@@ -80,8 +80,9 @@ def fold(
 ) -> Folded:
     """Return a network in which linear layers that nothing separates are merged.
 
-    Batch norms and affine maps of channels go into the layer before or after them. Convolutions and
-    linear layers that follow each other become one where that is exact and `keep` allows it:
+    Batch norms and affine maps of channels go into the layer before or after them; norms that a
+    module computes by `F.batch_norm`, as those with an activation do, are such norms. Convolutions
+    and linear layers that follow each other become one where that is exact and `keep` allows it:
 
         W₂ (W₁ x + b₁) + b₂ = (W₂ W₁) x + (W₂ b₁ + b₂)
 

@@ -46,16 +46,18 @@ def arguments_of(node: fx.Node) -> dict[str, Any]:
 
 def place_of_norm(node: fx.Node) -> str:
     """Return the path of the module whose statistics a call takes, or the name of the call."""
-    mean = arguments_of(node).get("running_mean")
-    if isinstance(mean, fx.Node) and mean.op == "get_attr":
-        path, _, name = str(mean.target).rpartition(".")
-        if path and name == "running_mean":
-            return path
-    around = _around(node)
+    given = arguments_of(node)
+    for name in (*STATISTICS, *WEIGHTS):
+        one = given.get(name)
+        if isinstance(one, fx.Node) and one.op == "get_attr":
+            path, _, last = str(one.target).rpartition(".")
+            if path and last == name:
+                return path
+    around = place_around(node)
     return f"{around}.{node.name}" if around else node.name
 
 
-def _around(node: fx.Node) -> str:
+def place_around(node: fx.Node) -> str:
     """Return the path of the module in whose `forward` a node is."""
     stack = [*(node.meta.get("nn_module_stack") or {}).values()]
     return str(stack[-1][0]) if stack else ""
@@ -129,8 +131,8 @@ def mark(graph: fx.Graph, network: nn.Module) -> None:
         network: itself, whose modules have their hooks.
     """
     for node in reversed(graph.nodes):
-        if is_norm(node) and _around(node):
-            node.meta[HOOKED] = has_hooks(network.get_submodule(_around(node)))
+        if is_norm(node) and place_around(node):
+            node.meta[HOOKED] = has_hooks(network.get_submodule(place_around(node)))
         is_end = node.op == "call_function" and node.target is torch._assert
         is_part = node.target in COMPARISONS or _asks_ndim(node)
         if is_end or (is_part and all(is_check(user) for user in node.users)):

@@ -21,6 +21,7 @@ from sigmascope.linearize.folding.functional import (
     arguments_of,
     is_norm,
     norm_of,
+    place_around,
     place_of_norm,
     readers,
 )
@@ -155,7 +156,8 @@ def own_norms(
 
     Those in modules that cannot be traced are left to the parts of these.
     """
-    called = {place_of_norm(node) for node in graph.nodes if is_norm(node)}
+    calls = [node for node in graph.nodes if is_norm(node)]
+    called = {place(node) for node in calls for place in (place_of_norm, place_around)}
     found: dict[str, list[str]] = {}
     for path, one in modules_of(network):
         inside = any(path == around or path.startswith(f"{around}.") for around in opaque)

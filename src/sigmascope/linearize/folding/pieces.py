@@ -218,6 +218,7 @@ READERS: dict[type[nn.Module], Callable[[nn.Module, int], Piece | None]] = {
     nn.BatchNorm1d: _norm,
     nn.BatchNorm2d: _norm,
     nn.BatchNorm3d: _norm,
+    nn.SyncBatchNorm: _norm,  # in evaluation mode nothing is synchronized
     Affine: _affine,
 }
 """Class -> function that reads a module of it as a piece."""

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import torch
 from torch import Tensor, fx, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from sigmascope.errors import NetworkError
 from sigmascope.linearize.folding.functional import mark
@@ -17,6 +21,12 @@ IN_PLACE = (
     *(operator.iand, operator.ior, operator.ixor, operator.ipow),
 )
 MAPS = (Affine, Identity)
+AXES: dict[type[_BatchNorm], tuple[int, int]] = {
+    nn.BatchNorm1d: (2, 3),
+    nn.BatchNorm2d: (4, 4),
+    nn.BatchNorm3d: (5, 5),
+}
+"""Norm -> the least and the largest number of axes of its input."""
 
 
 class _Tracer(fx.Tracer):
@@ -39,7 +49,8 @@ class _Tracer(fx.Tracer):
     ) -> Any:
         before, stack = {*self.graph.nodes}, self.module_stack.copy()
         try:
-            return super().call_module(m, forward, args, kwargs)
+            with _checking_symbols(m):
+                return super().call_module(m, forward, args, kwargs)
         except Exception as error:  # a module may do anything with a symbolic value
             for node in reversed(self.graph.nodes):
                 if node not in before:
@@ -48,6 +59,29 @@ class _Tracer(fx.Tracer):
             path = self.path_of_module(m)
             self.opaque[path] = one_line(error)
             return self.create_proxy("call_module", path, args, kwargs)
+
+
+@contextmanager
+def _checking_symbols(module: nn.Module) -> Iterator[None]:
+    """Let a norm derived from those of torch check the axes of a symbolic value by nodes.
+
+    It may call the `forward` of torch, whose check asks for a number that is not known.
+    """
+    kinds = [kind for kind in AXES if isinstance(module, kind)]
+    if not kinds or type(module)._check_input_dim is not kinds[0]._check_input_dim:
+        yield
+        return
+    least, most = AXES[kinds[0]]
+
+    def check(value: Any) -> None:
+        torch._assert(value.dim() >= least, f"expected at least {least} axes")
+        torch._assert(value.dim() <= most, f"expected at most {most} axes")
+
+    module.__dict__["_check_input_dim"] = check
+    try:
+        yield
+    finally:
+        del module.__dict__["_check_input_dim"]
 
 
 def one_line(error: Exception) -> str:
