@@ -21,6 +21,7 @@ IN_PLACE = (
     *(operator.iand, operator.ior, operator.ixor, operator.ipow),
 )
 MAPS = (Affine, Identity)
+CHECK = "_check_input_dim"
 AXES: dict[type[_BatchNorm], tuple[int, int]] = {
     nn.BatchNorm1d: (2, 3),
     nn.BatchNorm2d: (4, 4),
@@ -68,20 +69,22 @@ def _checking_symbols(module: nn.Module) -> Iterator[None]:
     It may call the `forward` of torch, whose check asks for a number that is not known.
     """
     kinds = [kind for kind in AXES if isinstance(module, kind)]
-    if not kinds or type(module)._check_input_dim is not kinds[0]._check_input_dim:
+    asked = getattr(getattr(module, CHECK, None), "__func__", None)
+    if not kinds or asked is not getattr(kinds[0], CHECK):
         yield
         return
     least, most = AXES[kinds[0]]
+    certain: Any = torch._assert  # a function without types
 
     def check(value: Any) -> None:
-        torch._assert(value.dim() >= least, f"expected at least {least} axes")
-        torch._assert(value.dim() <= most, f"expected at most {most} axes")
+        certain(value.dim() >= least, f"expected at least {least} axes")
+        certain(value.dim() <= most, f"expected at most {most} axes")
 
-    module.__dict__["_check_input_dim"] = check
+    module.__dict__[CHECK] = check
     try:
         yield
     finally:
-        del module.__dict__["_check_input_dim"]
+        del module.__dict__[CHECK]
 
 
 def one_line(error: Exception) -> str:
