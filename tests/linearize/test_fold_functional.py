@@ -231,9 +231,17 @@ def test_training_mode_and_missing_statistics_are_refused() -> None:
     )
 
 
-def test_a_norm_with_a_hook_stays() -> None:
-    network = small(NormAct)
-    network[1].register_forward_hook(lambda *_: None)
-    found = folded(network, X)
-    assert not found.steps
-    assert any("it has a hook" in reason for reason in found.refused)
+def test_a_part_with_a_hook_stays_and_its_hook_runs() -> None:
+    for inside in (NormAct(4), nn.Sequential(nn.BatchNorm2d(4), nn.ReLU())):
+        layers = (nn.Conv2d(4, 4, 1), inside, nn.Conv2d(4, 4, 1), nn.BatchNorm2d(4))
+        network = filled(nn.Sequential(*layers))
+        seen: list[type] = []
+        inside.register_forward_hook(lambda _, args, y, seen=seen: seen.append(type(y)))
+        found = folded(network, X)
+        assert found.steps == ("2 + 3 → one convolution of 1 × 1, 4 channels",)
+        line = "1: it has a hook, which a merged layer would not call"
+        assert found.refused.count(line) == 1
+        assert {*seen} == {Tensor}  # never a symbolic value
+        seen.clear()
+        torch.testing.assert_close(found.network(X), network(X))
+        assert seen == [Tensor, Tensor]

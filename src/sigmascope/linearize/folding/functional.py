@@ -14,8 +14,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
-from sigmascope.linearize.folding.pieces import has_hooks
-
 STATISTICS = ("running_mean", "running_var")
 WEIGHTS = ("weight", "bias")
 REST = ("training", "momentum", "eps")
@@ -30,7 +28,7 @@ NORMS: dict[int, type[nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d]] = {
 }
 """The number of axes of an input -> the norm that takes it."""
 COMPARISONS = (operator.eq, operator.ne, operator.ge, operator.le, operator.gt, operator.lt)
-CHECK, HOOKED = "checks the number of axes", "in a module with a hook"  # in `node.meta`
+CHECK = "checks the number of axes"  # in `node.meta`
 
 
 def is_norm(node: fx.Node) -> bool:
@@ -72,8 +70,6 @@ def norm_of(node: fx.Node, network: nn.Module, ndim: int) -> nn.Module | str:
         ndim: of the input.
     """
     given = arguments_of(node)
-    if node.meta.get(HOOKED):
-        return "it has a hook, which a merged layer would not call"
     if any(given.get(name) is None for name in STATISTICS):
         return "it has no running statistics, and normalizes by those of the batch"
     if given["training"] is not False:
@@ -121,18 +117,12 @@ def _norm(
     return made.eval()
 
 
-def mark(graph: fx.Graph, network: nn.Module) -> None:
-    """Mark the calls of norms in modules with hooks, and checks of the number of axes.
+def mark(graph: fx.Graph) -> None:
+    """Mark the nodes that only check a number of axes.
 
     What reads a value for such a check does not read what is in it. The check goes with the value.
-
-    Args:
-        graph: of the network.
-        network: itself, whose modules have their hooks.
     """
     for node in reversed(graph.nodes):
-        if is_norm(node) and place_around(node):
-            node.meta[HOOKED] = has_hooks(network.get_submodule(place_around(node)))
         is_end = node.op == "call_function" and node.target is torch._assert
         is_part = node.target in COMPARISONS or _asks_ndim(node)
         if is_end or (is_part and all(is_check(user) for user in node.users)):

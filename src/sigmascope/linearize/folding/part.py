@@ -85,13 +85,13 @@ def fold_part(
     found.refused += [f"{prefix}{reason}" for reason in staying.values()]
     for inside, reason in opaque.items():
         found.opaque.append(f"{prefix}{inside}")
-        if any(
+        line = f"{prefix}{plain_path(inside)}: {reason}"
+        maps = [
             isinstance(one, Affine | Identity | _BatchNorm)
             for one in graph.get_submodule(inside).modules()
-        ):
-            found.refused.append(
-                f"{prefix}{plain_path(inside)}: torch.fx cannot trace it ({reason})"
-            )
+        ]
+        if any(maps) and line not in found.refused:
+            found.refused.append(line)
     chains = [
         (chain, items_of(chain))
         for chain in (_without_overwriting(one, graph, found) for one in chains_of(links, graph))

@@ -13,7 +13,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from sigmascope.errors import NetworkError
 from sigmascope.linearize.folding.functional import mark
-from sigmascope.linearize.folding.pieces import is_layer
+from sigmascope.linearize.folding.pieces import has_hooks, is_layer, obstacle
 from sigmascope.linearize.maps import Affine, Identity
 
 IN_PLACE = (
@@ -40,6 +40,10 @@ class _Tracer(fx.Tracer):
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         if isinstance(m, MAPS):
             return True
+        if has_hooks(m):  # a graph of what it does would not call them
+            if any(True for _ in m.children()):
+                self.opaque[module_qualified_name] = obstacle(m)
+            return True
         # layers of torch.nn are leaves, but a TransformerEncoderLayer may hold a map
         if any(isinstance(one, MAPS) for one in m.modules()):
             return False
@@ -58,7 +62,7 @@ class _Tracer(fx.Tracer):
                     self.graph.erase_node(node)
             self.module_stack = stack
             path = self.path_of_module(m)
-            self.opaque[path] = one_line(error)
+            self.opaque[path] = f"torch.fx cannot trace it ({one_line(error)})"
             return self.create_proxy("call_module", path, args, kwargs)
 
 
@@ -111,7 +115,7 @@ def traced(network: nn.Module) -> tuple[fx.GraphModule, dict[str, str]]:
     if [one._version for one in _state(network)] != before:
         raise NetworkError(f"{type(network).__name__} changes its own parameters or buffers")
     _follow_changes(made.graph)
-    mark(made.graph, network)
+    mark(made.graph)
     targets = {str(node.target) for node in made.graph.nodes}
     return made, {path: reason for path, reason in tracer.opaque.items() if path in targets}
 
