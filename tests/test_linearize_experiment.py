@@ -19,6 +19,7 @@ import torch
 from torch import nn
 
 import sigmascope as sg
+from sigmascope_papers.nonlinearity.criteria import NEEDED, TITLES, WORDS
 from sigmascope_papers.nonlinearity.tuned_curves import PUBLISHED, Curves
 from sigmascope_papers.setting import RESULTS
 
@@ -279,6 +280,14 @@ def test_published_numbers_are_those_of_the_plans(load: Any) -> None:
         assert plan.start == published.accuracy[0]
         assert plan.published == tuple(published.accuracy[n] for n in plan.removed)
         assert dict(zip(plan.removed, plan.drops, strict=True)) == published.goals
+
+
+def test_the_item_tells_what_the_experiment_does(load: Any) -> None:
+    experiment, jobs, networks = (load(part) for part in ("experiment", "jobs", "networks"))
+    assert {"untuned": len(networks.PLANS), "tuned": len(experiment.TUNED)} == NEEDED
+    assert jobs.TUNED_EPOCHS == 0.5
+    assert WORDS["tuned"] == "tuned for half an epoch"
+    assert {*TITLES} | {"affinity"} == {name.partition("-")[0] for name in jobs.CRITERIA}
 
 
 def test_a_lost_file_is_made_again_only_where_it_is_needed(load: Any, tmp_path: Path) -> None:
