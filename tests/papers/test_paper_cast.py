@@ -124,9 +124,8 @@ def test_an_item_of_the_zoo_says_so(name: str, pictures: Path, tmp_path: Path) -
     result = reproduced([name], pictures, tmp_path)
     assert result.exit_code == 1
     of = "one experiment" if name in STORED else "the zoo"
-    assert (
-        f"this item is about networks of {of} only. Leave out --weights and --data."
-        in " ".join(result.stderr.split())
+    assert f"this item is about networks of {of} only. Leave out --weights and --data." in " ".join(
+        result.stderr.split()
     )
 
 
