@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -32,8 +33,9 @@ class Bars:
 @pytest.fixture
 def bars(monkeypatch: pytest.MonkeyPatch) -> Bars:
     made = Bars()
-    monkeypatch.setattr("sigmascope.linearize.planning.progress_bar", made)
-    monkeypatch.setattr("sigmascope.linearize.folding.part.progress_bar", made)
+    for name in ("planning", "folding.part"):
+        module = importlib.import_module(f"sigmascope.linearize.{name}")
+        monkeypatch.setattr(module, "progress_bar", made)
     return made
 
 
