@@ -332,7 +332,10 @@ def main(arguments: list[str] | None = None) -> None:
     tables.add_argument("--points", type=Path, help="a file to write for `beyond-linearize`")
     args = parser.parse_args(arguments)
     if args.command == "summary":
-        rows = list(Journal(args.out / "journal.jsonl").rows.values())
+        journal = args.out / "journal.jsonl"
+        if not journal.is_file():
+            raise SystemExit(f"{journal} is not there; name the --out of a run")
+        rows = list(Journal(journal).rows.values())
         if args.points:
             curves_of(rows).save(args.points)
         print(summarized(rows))

@@ -24,7 +24,7 @@ from sigmascope.linearize.collecting import (
 from sigmascope.linearize.criteria import Criterion, ranked
 from sigmascope.linearize.data import Data
 from sigmascope.linearize.evidence import Evidence, Values, fitted, module_of, shared_copy
-from sigmascope.linearize.judge import Judge
+from sigmascope.linearize.loss_rise import Judge
 from sigmascope.linearize.score import Score
 from sigmascope.linearize.sums import PairSums
 
