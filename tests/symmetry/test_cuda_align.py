@@ -57,6 +57,17 @@ def batches(device: str, dtype: torch.dtype) -> list[tuple[torch.Tensor, torch.T
     return [(x.to(device, dtype), y.to(device)) for x, y in zip(images, labels, strict=True)]
 
 
+def test_tf32_is_not_taken_for_another_function() -> None:
+    torch.backends.cudnn.allow_tf32 = True
+    a, b = (
+        sg.catalog.model(f"sigmascope/vgg16:{seed}").network.eval().to(DEVICE) for seed in (1, 2)
+    )
+    images = sg.catalog.data("embedded", limit=64)
+    found = sg.symmetry.align(a, b, [x.to(DEVICE) for x, *_ in images], by="activations")
+    assert found.equivalence.holds
+    assert torch.backends.cudnn.allow_tf32
+
+
 @pytest.mark.parametrize("kind", [plain, normed, attentive])
 @pytest.mark.parametrize("by", ["weights", "activations"])
 @pytest.mark.parametrize("group", ["all", "permutations"])

@@ -13,6 +13,7 @@ from sigmascope.capture.guard import preserve_state, unwrapped
 from sigmascope.capture.nested import tensors_in
 from sigmascope.checks import with_old_names
 from sigmascope.errors import InputError
+from sigmascope.maths.float32 import full_float32
 from sigmascope.measure.copies import copy_of
 from sigmascope.symmetry.wiring.trace import run
 from sigmascope.tables import Preformatted
@@ -64,6 +65,8 @@ class Equivalence(Preformatted):
 def check_equivalence(a: nn.Module, b: nn.Module, x: Any) -> Equivalence:
     """Return how much the outputs of two networks differ, in evaluation mode.
 
+    On a GPU both run in full float32, even where TF32 is allowed, which differs by more.
+
     Args:
         a: a network.
         b: another one.
@@ -93,7 +96,7 @@ def check_equivalence(a: nn.Module, b: nn.Module, x: Any) -> Equivalence:
 
 def _outputs(model: nn.Module, x: Any) -> list[Tensor]:
     network = unwrapped(model)
-    with preserve_state(network, mode="eval"):
+    with preserve_state(network, mode="eval"), full_float32():
         return [tensor for tensor in tensors_in(run(network, copy_of(x))) if tensor.numel()]
 
 
