@@ -168,6 +168,7 @@ def main(arguments: list[str] | None = None) -> None:
     lines = journal.read_text().splitlines() if journal.exists() else []
     rows = [json.loads(line) for line in lines]
     if args.what == "run":
+        torch.backends.cudnn.allow_tf32 = False  # a measurement is in float32
         folder.mkdir(parents=True, exist_ok=True)
         data = data_of(args.data, args.images)
         networks = [sg.catalog.model(name).network.eval().to(args.device) for name in NETWORKS]
