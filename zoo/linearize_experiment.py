@@ -49,7 +49,9 @@ tuning the advantages shrink below 2 points. ResNet-18 and VGG-16 reach all goal
 0.0 for ResNet-18 with 8 removed, where it is 0.2.
 
 The recipes of VGG-16, MobileNetV2 and Swin-T were changed once, after a first run whose test
-accuracies were seen (`zoo/linearize/tried`); rule, goals and criteria were not.
+accuracies were seen (`zoo/linearize/tried`), those of the last two once more before they were
+measured again, by pilots on networks of the zoo (`linearize_networks.py`); rule, goals and criteria
+were not.
 
 The journal has one row for each result. A row that is there is not computed again, and a training
 that was stopped by `--minutes` goes on: the same command continues.
