@@ -29,6 +29,7 @@ PARTS = (
     "jobs",
     "networks",
     "penalized",
+    "pool",
     "rounds",
     "selection",
     "stages",
@@ -241,6 +242,7 @@ def test_cells_that_not_all_criteria_have_are_left_out(load: Any) -> None:
 
 def test_a_drop_is_taken_against_the_better_of_original_and_control(load: Any) -> None:
     shared = {"network": "vgg16", "seed": 0, "origin": "a", "held_out": 0.0, "seconds": 1.0}
+    shared["criterion"] = "affinity"
     tuned, other = ({"epochs": n, "recipe": {"epochs": n, "rate": 0.1}} for n in (12, 3))
     rows = [
         shared | {"stage": "train", "test": 93.0, "epochs": 20},
@@ -248,9 +250,11 @@ def test_a_drop_is_taken_against_the_better_of_original_and_control(load: Any) -
         shared | {"stage": "control", "test": 99.0} | other,
         shared | {"stage": "curve", "removed": 12, "test": 92.5} | tuned,
         shared | {"stage": "curve", "removed": 14, "test": 92.5} | tuned | {"origin": "b"},
+        shared | {"stage": "curve", "removed": 12, "test": 90.0, "criterion": "gradient"} | tuned,
     ]
     summary = load("summary")
     assert summary.drops(rows) == {("vgg16", 12, 12): {0: (92.5, 1.5)}}
+    assert summary.drops(rows, "gradient") == {("vgg16", 12, 12): {0: (90.0, 4.0)}}
     assert "| 12 | 12 | 92.50 | 92.50 | 1.50 | 1.50 | 1.0 |" in summary.summarized(rows)
     (point,) = summary.curves_of(rows).points
     assert (point.removed, point.epochs, point.accuracy, point.original) == (12, 12, 92.5, 94.0)
@@ -291,25 +295,25 @@ def test_the_item_tells_what_the_experiment_does(load: Any) -> None:
 
 
 def test_a_lost_file_is_made_again_only_where_it_is_needed(load: Any, tmp_path: Path) -> None:
-    jobs, experiment = load("jobs"), load("experiment")
+    jobs, pool, experiment = load("jobs"), load("pool"), load("experiment")
     options = jobs.Options(tmp_path, tmp_path, "cpu", epochs=2.0)
-    journal = experiment.Journal(tmp_path / "out" / "journal.jsonl", tmp_path / "journal.jsonl")
+    journal = pool.Journal(tmp_path / "out" / "journal.jsonl", tmp_path / "journal.jsonl")
     journal.add({"key": "train/vgg16/0"})
-    again = experiment.Journal(tmp_path / "elsewhere" / "journal.jsonl", tmp_path / "journal.jsonl")
+    again = pool.Journal(tmp_path / "elsewhere" / "journal.jsonl", tmp_path / "journal.jsonl")
     wanted = experiment.wanted(["vgg16"], ["train"], [0])
     assert experiment.planned(wanted, again, options) == []
     wanted = experiment.wanted(["vgg16"], ["train", "curves"], [0])
     stages = [job.stage for job in experiment.planned(wanted, again, options)]
     assert stages == ["train", "teacher", "control", "rank", "curve", "curve", "curve"]
-    assert not experiment.ready(wanted[1], options)
+    assert not pool.ready(wanted[1], options)
 
 
 def test_rows_of_other_weights_do_not_replace_each_other(load: Any) -> None:
-    experiment = load("experiment")
+    pool = load("pool")
     row = {"key": "train/vgg16/0", "origin": "a", "test": 1.0}
-    assert experiment._beside(None, row) == row
-    assert experiment._beside(row, row | {"test": 2.0}) == row | {"test": 2.0}
-    other = experiment._beside(row, row | {"origin": "b"})
+    assert pool.beside(None, row) == row
+    assert pool.beside(row, row | {"test": 2.0}) == row | {"test": 2.0}
+    other = pool.beside(row, row | {"origin": "b"})
     assert (other["key"], other["repeated"]) == ("train/vgg16/0/b", True)
 
 
@@ -352,11 +356,11 @@ def test_all_stages(
         np.save(tmp_path / f"{split}_labels.npy", labels.astype(np.uint8))
         pixels = generator.integers(0, 200, (n, 3, 32, 32)) + 5 * labels[:, None, None, None]
         np.save(tmp_path / f"{split}_images.npy", pixels.astype(np.uint8))
-    jobs, stages, experiment = load("jobs"), load("stages"), load("experiment")
+    jobs, stages, pool, experiment = (load(one) for one in ("jobs", "stages", "pool", "experiment"))
     plan = replace(stages.PLANS[network], grid=(2,), removed=(2, 4, 6))
     monkeypatch.setitem(stages.PLANS, network, plan)
     options = jobs.Options(tmp_path, tmp_path, "cpu", epochs=1.0, narrow=True, compile_with=backend)
-    journal, bench = experiment.Journal(tmp_path / "journal.jsonl"), stages.Bench(options)
+    journal, bench = pool.Journal(tmp_path / "journal.jsonl"), stages.Bench(options)
     public = ["train", "curves", "untuned", "tuned"]
     wanted = [
         *experiment.wanted([network], public, [0]),
@@ -364,12 +368,19 @@ def test_all_stages(
     ]
     for job in experiment.planned(wanted, journal, options):
         if job.removed in (0, 4):
-            assert experiment.ready(job, options)
+            assert pool.ready(job, options)
             for row in stages.STAGES[job.stage](job, bench, set()):
                 journal.add(row)
             assert set(jobs.keys(job, options)) <= set(journal.rows)
     curve = journal.rows[f"curve/{network}/0/4/1"]
     assert curve["sites"] == journal.rows[f"rank/{network}/0"]["orders"]["affinity"][:4]
+    bench.options = replace(options, by="gradient")
+    [row] = stages.STAGES["curve"](jobs.Job("curve", network, 0, 4), bench, set())
+    journal.add(row)
+    other = journal.rows[f"curve/{network}/0/4/1,by=gradient"]
+    assert other["sites"] == journal.rows[f"rank/{network}/0"]["orders"]["gradient"][:4]
+    assert {one["criterion"] for one in (curve, other)} == {"affinity", "gradient"}
+    assert (tmp_path / f"curve-{network}-s0-4-1-by=gradient.pt").exists()
     pilot = journal.rows[f"pilot/{network}/0/4/fade=0"]
     assert "test" not in pilot
     assert pilot["recipe"]["fade"] == 0
@@ -390,4 +401,7 @@ def test_all_stages(
     tuned.load_state_dict(held["state"])
     x = bench.parts["test"][0]
     torch.testing.assert_close(exported(x), tuned.eval()(x), rtol=2e-2, atol=2e-2)
-    assert f"| {network} " in experiment.summarized(list(journal.rows.values()))
+    printed = experiment.summarized(list(journal.rows.values()))
+    table, by_gradient = (part for part in printed.split("\n\n") if "published (drop)" in part)
+    assert by_gradient.startswith("| network, by gradient |")
+    assert table.splitlines()[2].startswith(f"| {network} ")

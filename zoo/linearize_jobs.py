@@ -12,6 +12,7 @@ from typing import Any
 from linearize_networks import PLANS, Recipe
 from linearize_selection import CRITERIA
 
+CURVE = "affinity"  # the criterion of the table
 TUNED_EPOCHS = 0.5  # with which all criteria are compared
 NARROW_BATCH = 32
 
@@ -25,6 +26,7 @@ class Options:
     device: str
     epochs: float | None = None  # of the tuning of a curve, instead of the recipe's
     tune: str = ""  # what else is changed in that recipe, such as "fade=0,rate=0.05"
+    by: str = CURVE  # the criterion that chooses for curves and pilots
     narrow: bool = False
     images: int | None = None  # training images, fewer for a trial
     compile_with: str = ""  # the backend of torch.compile; empty for none
@@ -80,6 +82,12 @@ def changed(recipe: Recipe, text: str) -> Recipe:
     return recipe
 
 
+def variant(job: Job, options: Options) -> str:
+    """Return what tells the tuning of a job from the one that the plan has; empty for that one."""
+    by = f"by={options.by}" if job.removed and options.by != CURVE else ""
+    return ",".join(filter(None, (options.tune, by)))
+
+
 def key(stage: str, job: Job, *parts: object) -> str:
     """Return what names a row: a row that is in the journal is not computed again."""
     return "/".join(str(part) for part in (stage, job.network, job.seed, *parts))
@@ -89,7 +97,7 @@ def keys(job: Job, options: Options) -> list[str]:
     """Return the keys of all rows of a job; none for a job that only writes a file."""
     plan, recipe = PLANS[job.network], tune_recipe(job.network, options)
     changes = [options.tune] if options.tune else []
-    tuning = ",".join([f"{recipe.epochs:g}", *changes])
+    tuning = ",".join(filter(None, (f"{recipe.epochs:g}", variant(job, options))))
     if job.stage == "train":
         return [key("train", job)]
     if job.stage == "control":
@@ -97,7 +105,8 @@ def keys(job: Job, options: Options) -> list[str]:
     if job.stage == "curve":
         return [key("curve", job, job.removed, tuning)]
     if job.stage == "pilot":
-        return [key("pilot", job, job.removed, job.variant)]
+        named = ",".join(filter(None, (job.variant, variant(job, options))))
+        return [key("pilot", job, job.removed, named)]
     if job.stage == "tuned":
         return [key("tuned", job, job.removed, name, *changes) for name in CRITERIA]
     if job.stage == "untuned":

@@ -2,10 +2,11 @@
 
     python zoo/linearize_pilot.py vgg16:1 --removed 12 --data DIR "fade=0.4;ease=3;rounds=2"
 
-Activations are removed in order of affinity, and those that are left are listed. The network is
-tuned on the first `--images` training images by the recipe of `linearize_networks.py` with the
-changes that each variant names, and its accuracy is that on `--held-out` other training images;
-test images are not read. A row is printed for each variant as it ends.
+Activations are removed in order of affinity, or of the criterion `--by`, and those that are left
+are listed. The network is tuned on the first `--images` training images by the recipe of
+`linearize_networks.py` with the changes that each variant names, and its accuracy is that on
+`--held-out` other training images; test images are not read. A row is printed for each variant as
+it ends.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from pathlib import Path
 
 import torch
 from linearize_jobs import changed
-from linearize_networks import SGD_TUNE, Recipe
+from linearize_networks import ADAM_TUNE, SGD_TUNE, Recipe
 from linearize_rounds import in_rounds, measured
 from linearize_training import Maps, Training, accuracy, answers, linearized
 from linearize_views import Images
 from torch import nn
 from train import load_data
 
-from sigmascope import catalog
+from sigmascope import catalog, linearize
 
 CALIBRATION, SEED = 1000, 1000  # images to rank and to fit; of the views
 FIRST = "epochs=6,batch=64,rate=0.01"  # what is changed for so few images
@@ -33,22 +34,23 @@ FIRST = "epochs=6,batch=64,rate=0.01"  # what is changed for so few images
 
 def pilot(model: nn.Module, args: argparse.Namespace) -> None:
     """Print a row for each variant."""
-    data = load_data(args.data, "cpu")
-    images, labels = data["train_images"], data["train_labels"]
+    arrays = load_data(args.data, "cpu")
+    images, labels = arrays["train_images"], arrays["train_labels"]
     held = images[-args.held_out :], labels[-args.held_out :]
     train = Images.of(images[: args.images], labels[: args.images])
     start = args.images
     chosen = slice(start, start + CALIBRATION)
-    _, maps = measured(model, images[chosen], "affinity")
+    data = images[chosen], labels[chosen]
+    _, maps = measured(model, data, args.by)
     print(f"{accuracy(model, *held):.2f} % before, {len(maps)} activations", flush=True)
     print(
         "| variant | held out, % | left | seconds | losses |\n|---|---:|---|---:|---|", flush=True
     )
     for variant in args.variants.split(";"):
-        recipe = changed(changed(SGD_TUNE, FIRST), variant)
+        recipe = changed(ADAM_TUNE if args.adam else changed(SGD_TUNE, FIRST), variant)
         started = time.process_time()
         made, sites, training = in_rounds(
-            model, args.removed, recipe, images[chosen], "affinity", partial(tuned, model, train)
+            model, args.removed, recipe, data, args.by, partial(tuned, model, train)
         )
         found, seconds = accuracy(made, *held), time.process_time() - started
         losses = " ".join(f"{loss:.2f}" for loss in training.losses)
@@ -82,7 +84,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("variants", help='changes of the recipe, such as "fade=0;fade=0.4,ease=3"')
     parser.add_argument("--data", type=Path, required=True, help="what zoo/data.py wrote")
     parser.add_argument("--removed", type=int, default=12)
+    parser.add_argument("--by", default="affinity", choices=linearize.CRITERIA)
     parser.add_argument("--images", type=int, default=5000)
+    parser.add_argument("--adam", action="store_true", help="start from the recipe of Swin-T")
     parser.add_argument("--held-out", type=int, default=3000)
     args = parser.parse_args(arguments)
     torch.manual_seed(0)

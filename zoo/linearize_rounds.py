@@ -30,7 +30,12 @@ def counts(removed: int, rounds: int) -> list[int]:
 
 
 def in_rounds(
-    model: nn.Module, removed: int, recipe: Recipe, images: Tensor, criterion: str, tune: Tune
+    model: nn.Module,
+    removed: int,
+    recipe: Recipe,
+    data: tuple[Tensor, Tensor],
+    criterion: str,
+    tune: Tune,
 ) -> tuple[nn.Module, list[str], Training]:
     """Return a network without some activations, their sites, and its trainings as one.
 
@@ -38,14 +43,14 @@ def in_rounds(
         model: the original.
         removed: how many.
         recipe: of all rounds together.
-        images: to rank and to fit maps.
+        data: images and labels to rank and to fit maps.
         criterion: its name.
         tune: trains for one round.
     """
     part = replace(recipe, epochs=recipe.epochs / recipe.rounds, rounds=1)
     sites, losses, seconds = list[str](), list[float](), 0.0
     for number, count in enumerate(counts(removed, recipe.rounds)):
-        ranking, maps = measured(model, images, criterion)
+        ranking, maps = measured(model, data, criterion)
         model, training = tune(number, model, part, ranking[:count], maps)
         sites += ranking[:count]
         losses += training.losses
@@ -54,8 +59,10 @@ def in_rounds(
     return model, sites, training
 
 
-def measured(model: nn.Module, images: Tensor, criterion: str) -> tuple[list[str], Maps]:
+def measured(
+    model: nn.Module, data: tuple[Tensor, Tensor], criterion: str
+) -> tuple[list[str], Maps]:
     """Return the activations that a network still has, the first to go first, and their maps."""
-    batches = list(images.split(BATCH))
+    batches = list(zip(*(one.split(BATCH) for one in data), strict=True))
     plan = linearize.plan(model.eval(), batches, budget=1.0, by=criterion, scores=False)
     return [site.path for site in plan.ranking], maps_in(plan)

@@ -22,6 +22,7 @@ from linearize_jobs import (
     pilot_recipe,
     product,
     tune_recipe,
+    variant,
 )
 from linearize_networks import NARROW, NETWORKS, PLANS, Recipe
 from linearize_rounds import in_rounds
@@ -44,7 +45,6 @@ from train import load_data
 HELD_OUT = 5000  # training images that are never trained on
 CALIBRATION = 2000  # of those, to rank and to fit maps; the others measure accuracy
 WIDTHS = 64  # of those, to learn the widths of the activations
-CURVE = "affinity"  # the criterion of the table
 TUNE_SEED = 1000  # added to the seed: the views of the tuning
 APART = 10_000  # between the seeds of the views of two rounds
 Row = dict[str, Any]
@@ -144,7 +144,7 @@ class Bench:
     def _run(self, job: Job, training: Training, *, resumable: bool) -> None:
         """Train to the end or to the deadline."""
         resumable &= job.stage != "tuned"
-        changes = self.options.tune if job.stage != "train" else ""
+        changes = variant(job, self.options) if job.stage != "train" else ""
         name = f"{job.label}-{training.recipe.epochs:g}{changes}.partial"
         partial = self.options.scratch / name
         torch.backends.cudnn.benchmark = True
@@ -244,8 +244,8 @@ def point_in_rounds(
         options: dict[str, Any] = {"seed": seed, "teacher": told, "resumable": False}
         return bench.trained(job, model, part, sites=sites, maps=maps, **options)
 
-    images, _ = bench.parts["calibration"]
-    return (*in_rounds(original, job.removed, recipe, images, CURVE, tune), origin)
+    data, by = bench.parts["calibration"], bench.options.by
+    return (*in_rounds(original, job.removed, recipe, data, by, tune), origin)
 
 
 def curve(job: Job, bench: Bench, done: set[str]) -> Iterator[Row]:
@@ -255,17 +255,18 @@ def curve(job: Job, bench: Bench, done: set[str]) -> Iterator[Row]:
     if job.removed and recipe.rounds > 1:
         model, sites, training, origin = point_in_rounds(job, bench, recipe)
     else:
-        selected = Selection(**bench.read(job, "rank")).orders[CURVE] if job.removed else []
+        selected = Selection(**bench.read(job, "rank")).orders[options.by] if job.removed else []
         sites = selected[: job.removed]
         told = bench.read(job, "teacher")
         model, training, origin = tuned_point(job, bench, sites, told, recipe)
     axes = {site: model.get_submodule(site).axis for site in sites}
     state = {"network": job.network, "axes": axes, "state": model.state_dict()}
     if not is_pilot:
-        save_whole(state, options.scratch / f"{job.label}-{recipe.epochs:g}.pt")
+        named = "-".join(filter(None, (job.label, f"{recipe.epochs:g}", variant(job, options))))
+        save_whole(state, options.scratch / f"{named}.pt")
     yield {
         **finished(job, bench, model, training),
-        **{"key": keys(job, options)[0], "criterion": CURVE, "maps": "affine"},
+        **{"key": keys(job, options)[0], "criterion": options.by, "maps": "affine"},
         **{"sites": sites, "origin": origin, "recipe": asdict(recipe)},
     }
 

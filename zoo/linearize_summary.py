@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from linearize_jobs import CURVE
 from linearize_networks import PLANS
 
 from sigmascope_papers.nonlinearity.criteria import CHEAP, Advantage, Unit, interval, verdict
@@ -17,8 +18,10 @@ Row = dict[str, Any]
 COMPARED = (("untuned", "affine"), ("tuned", "affine"), ("untuned", "identity"))
 
 
-def drops(rows: list[Row]) -> dict[tuple[str, int, float], dict[int, tuple[float, float]]]:
-    """Return accuracy and drop by seed of every point (network, removed, epochs).
+def drops(
+    rows: list[Row], by: str = CURVE
+) -> dict[tuple[str, int, float], dict[int, tuple[float, float]]]:
+    """Return accuracy and drop by seed of every point (network, removed, epochs) of a criterion.
 
     A point without an original and a control, tuned by the same recipe, of the same weights is left
     out.
@@ -32,7 +35,7 @@ def drops(rows: list[Row]) -> dict[tuple[str, int, float], dict[int, tuple[float
     found: dict[tuple[str, int, float], dict[int, tuple[float, float]]] = defaultdict(dict)
     for row in rows:
         unit = tuple(row[name] for name in ("network", "seed", "origin")) if "seed" in row else ()
-        if row["stage"] != "curve" or unit not in original:
+        if row["stage"] != "curve" or row["criterion"] != by or unit not in original:
             continue
         if (*unit, _recipe(row)) not in control:
             continue
@@ -69,11 +72,14 @@ def _all_advantages(rows: list[Row]) -> Iterator[Advantage]:
                 yield Advantage(stage, maps, rival, network, seed, round(points, 4))
 
 
-def curves_table(rows: list[Row]) -> list[str]:
+def curves_table(rows: list[Row], by: str = CURVE) -> list[str]:
     """Return the table against the published one; of several tunings the longest."""
-    found = drops(rows)
+    found = drops(rows, by)
+    if not found:
+        return []
+    title = "network" if by == CURVE else f"network, by {by}"
     lines = [
-        "| network | removed | epochs | accuracy, by seed | mean | drop, by seed | mean drop | "
+        f"| {title} | removed | epochs | accuracy, by seed | mean | drop, by seed | mean drop | "
         "goal | published (drop) | reached |",
         "|---|---:|---:|---|---:|---|---:|---:|---|---|",
     ]
@@ -94,6 +100,12 @@ def curves_table(rows: list[Row]) -> list[str]:
                 f"{' so far' * (len(lost) < 3)} |"
             )
     return lines
+
+
+def _curves_tables(rows: list[Row]) -> list[list[str]]:
+    """Return the table, and then those of other criteria."""
+    others = {row["criterion"]: None for row in rows if row["stage"] == "curve"}
+    return [curves_table(rows, by) for by in {CURVE: None, **others}]
 
 
 def starts_table(rows: list[Row]) -> list[str]:
@@ -249,7 +261,7 @@ def pilots_table(rows: list[Row]) -> list[str]:
 
 def summarized(rows: list[Row]) -> str:
     """Return all tables that the rows allow, in Markdown."""
-    parts = [starts_table(rows), pilots_table(rows), curves_table(rows)]
+    parts = [starts_table(rows), pilots_table(rows), *_curves_tables(rows)]
     parts += [criteria_table(rows, stage, maps) for stage, maps in COMPARED]
     parts += [curve_table(rows, maps) for maps in ("affine", "identity")]
     parts += [penalized_table(rows)]

@@ -120,7 +120,8 @@ class Training:
         self.forward: Any = self.model
         if compile_with:
             torch._dynamo.reset()  # the last network counts as another version of this one
-            self.forward = torch.compile(self.model, backend=compile_with)
+            # for each batch size anew: with dynamic shapes the kernels are slower
+            self.forward = torch.compile(self.model, backend=compile_with, dynamic=False)
         self.recipe, self.images, self.share = recipe, images, share
         # those that are removed for good become maps; those with a flag keep their operators
         fading = (one for one in model.modules() if isinstance(one, Fading))
