@@ -15,6 +15,8 @@ import pytest
 import torch
 
 import sigmascope as sg
+from sigmascope_papers.setting import RESULTS
+from sigmascope_papers.symmetry.stitch_starts import StitchStarts
 
 ZOO = Path(__file__).resolve().parents[1] / "zoo"
 
@@ -48,7 +50,7 @@ def test_an_aligned_start_wins_by_a_point_in_fewer_epochs(script: ModuleType) ->
         ([50.0, 50.0, 81.0, 80.0], False),  # in as many epochs
         ([50.0, 50.0, 50.0, 50.0], False),
     ):
-        assert script.wins(row(random, own, own), "weights") is won
+        assert script.wins(row(random, own, own)["accuracies"], "weights") is won
 
 
 def test_the_summary_says_what_holds(script: ModuleType) -> None:
@@ -59,6 +61,27 @@ def test_the_summary_says_what_holds(script: ModuleType) -> None:
     assert "by activations: wins at 2 of 3 sites: **weakly**" in text
     assert "| a | random | 70.0 | 2 | – | 1.00 | –, 60.0, 70.0 |" in text
     assert "| a | weights | 90.0 | 0 | 0 | 1.00 | 90.0, 90.0, 90.0 |" in text
+
+
+def test_what_is_stored_is_that_of_the_journal(
+    script: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = (ZOO / "align" / "stitch.jsonl").read_text().splitlines()
+    (tmp_path / "stitch.jsonl").write_text("\n".join(reversed(rows)))  # sites end in any order
+    stored = tmp_path / "stitch.json"
+    script.main(["summary", str(tmp_path), "--store", str(stored)])
+    told = capsys.readouterr().out.splitlines()
+    assert sorted(told) == sorted((ZOO / "align" / "stitch.md").read_text().splitlines())
+    found = StitchStarts.load(RESULTS / "trainings" / "stitch.json")
+    assert found == StitchStarts.load(stored)
+    assert [one.site for one in found.sites] == [json.loads(one)["site"] for one in rows]
+    assert {one.steps * len(one.accuracies["random"]) for one in found.sites} == {28120}
+
+
+def test_there_is_no_summary_of_nothing(script: ModuleType, tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match=r"stitch.jsonl is not there"):
+        script.main(["summary", str(tmp_path), "--store", str(tmp_path / "stitch.json")])
+    assert not [*tmp_path.iterdir()]
 
 
 def test_the_element_takes_the_first_network_to_the_second(script: ModuleType) -> None:

@@ -1,7 +1,7 @@
 """Does a stitch learn faster from the element that `align` finds? ReLU-group stitches, CIFAR-10:
 
     python zoo/stitch_start.py run --data data/cifar10 --out OUT [--sites 9,19] [--images 50000]
-    python zoo/stitch_start.py summary OUT
+    python zoo/stitch_start.py summary OUT [--store FILE]
 
 At each site, stitches from VGG-16 of seed 1 to that of seed 2, trained on the same batches at the
 settings of the paper: from a random point of the polytope, from the matched channels of that site,
@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +36,22 @@ import sigmascope as sg
 from sigmascope.choices import Matching
 from sigmascope.stitching import StitchData, Stitcher, Task
 from sigmascope.symmetry import Alignment, Monomial
+from sigmascope_papers.symmetry.stitch_starts import (
+    ALIGNED,
+    RANDOM,
+    SITES,
+    WAYS,
+    SiteStarts,
+    StitchStarts,
+    best_epoch,
+    first_above,
+    first_epoch,
+    verdict,
+    wins,
+)
 
 NETWORKS = ("sigmascope/vgg16:1", "sigmascope/vgg16:2")
-SITES = ("9", "19", "29", "39")
-FEATURES, MARGIN = 1000, 1.0
-WAYS = ("random", "matched", "weights", "activations")
+FEATURES = 1000
 
 
 def element_at(found: Alignment, site: str) -> Monomial:
@@ -98,23 +110,26 @@ def measured(
     }
 
 
-def first_above(accuracies: list[float], level: float) -> int | None:
-    """Return the first entry that is larger than a level."""
-    return next((place for place, one in enumerate(accuracies) if one > level), None)
-
-
-def wins(row: dict[str, Any], way: str) -> bool:
-    """Return whether a way to start wins against the random one at a site, by the rule."""
-    random, other = row["accuracies"]["random"], row["accuracies"][way]
-    best = max(random)
-    taken = first_above(other, best)
-    sooner = taken is not None and taken < random.index(best) + 1  # which begins with epoch 1
-    return max(other) >= best + MARGIN and sooner
+def starts_of(rows: Sequence[dict[str, Any]]) -> StitchStarts:
+    """Return what is stored of the rows of a journal."""
+    found = (
+        SiteStarts(
+            row["site"],
+            row["steps"],
+            (row["samples"][0], row["samples"][1], row["samples"][2]),
+            {way: tuple(own) for way, own in row["accuracies"].items()},
+            row["penalties"],
+            row["torch"],
+            row["device"],
+        )
+        for row in rows
+    )
+    return StitchStarts(tuple(sorted(found, key=lambda one: SITES.index(one.site))))
 
 
 def summarized(rows: list[dict[str, Any]]) -> str:
     """Return the table of all epochs, and what the rule says."""
-    steps = {row["steps"] * len(row["accuracies"]["random"]) for row in rows}
+    steps = {row["steps"] * len(row["accuracies"][RANDOM]) for row in rows}
     lines = [
         f"{', '.join(map(str, sorted(steps)))} steps in all, of 28,120 at the paper's settings on "
         f"50,000 images; {rows[0]['samples'][1]} held-out and {rows[0]['samples'][2]} test images.",
@@ -124,23 +139,23 @@ def summarized(rows: list[dict[str, Any]]) -> str:
         "|---|---|--:|--:|--:|--:|---|",
     ]
     for row in rows:
-        best = max(row["accuracies"]["random"])
+        best = max(row["accuracies"][RANDOM])
         for way in WAYS:
             own = row["accuracies"][way]
-            shift = 1 if way == "random" else 0
+            shift = first_epoch(way)
             passed = first_above(own, best)
             cells = [
                 f"{max(own):.1f}",
-                str(own.index(max(own)) + shift),
+                str(best_epoch(row["accuracies"], way)),
                 "–" if passed is None else str(passed + shift),
                 f"{row['penalties'][way]:.2f}",
                 ", ".join(["–"] * shift + [f"{one:.1f}" for one in own]),
             ]
             lines.append(f"| {row['site']} | {way} | {' | '.join(cells)} |")
     lines.append("")
-    for way in WAYS[2:]:
-        won = sum(wins(row, way) for row in rows)
-        word = "holds" if won == len(rows) else "weakly" if 2 * won > len(rows) else "fails"
+    for way in ALIGNED:
+        won = sum(wins(row["accuracies"], way) for row in rows)
+        word = verdict(won, len(rows))
         missing = "" if len(rows) == len(SITES) else f", {len(SITES) - len(rows)} sites missing"
         lines.append(f"- by {way}: wins at {won} of {len(rows)} sites: **{word}**{missing}")
     return "\n".join(lines)
@@ -153,6 +168,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("what", choices=("run", "summary"))
     parser.add_argument("out", type=Path, nargs="?")
     parser.add_argument("--out", type=Path, dest="folder")
+    parser.add_argument("--store", type=Path, help="a file to write for `beyond-stitch`")
     parser.add_argument("--data", type=Path)
     parser.add_argument("--images", type=int, default=50000, help="of the training set")
     parser.add_argument("--epochs", type=int, default=20)
@@ -178,6 +194,10 @@ def main(arguments: list[str] | None = None) -> None:
             rows.append(measured((networks[0], networks[1]), data, site, args.epochs))
             with journal.open("a") as file:
                 file.write(json.dumps(rows[-1]) + "\n")
+    if not rows:
+        raise SystemExit(f"{journal} is not there; name the --out of a run")
+    if args.store:
+        starts_of(rows).save(args.store)
     text = summarized(rows)
     (folder / "stitch.md").write_text(text + "\n")
     print(text)
