@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -19,6 +20,7 @@ from sigmascope.symmetry import (
     barrier,
     check_equivalence,
     compare,
+    equivalence,
     move,
 )
 from tests.symmetry.lively import lively
@@ -221,3 +223,20 @@ def test_a_curve_that_does_not_exist() -> None:
     with pytest.raises(OptionError, match="curve='straight' is not a valid choice"):
         line.height("straight")
     assert "1 sample\n" in repr(line)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "device", "allowed", "expected"),
+    [
+        (torch.float64, "cuda", True, 1e-9),
+        (torch.float32, "cuda", True, 1e-2),
+        (torch.float32, "cuda", False, 1e-4),
+        (torch.float32, "cpu", True, 1e-4),
+        (torch.bfloat16, "cpu", False, 1e-2),
+    ],
+)
+def test_the_tolerance_is_that_of_the_arithmetic(
+    dtype: torch.dtype, device: str, allowed: bool, expected: float, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(equivalence, "allows_tf32", lambda: allowed)
+    assert equivalence._tolerance(dtype, device) == expected
