@@ -121,7 +121,7 @@ class Pool:
         assert job is not None
         try:
             kind, content = connection.recv()
-        except EOFError:
+        except (EOFError, OSError):  # a killed process may leave either
             self._end(job, "the process ended")
             del self.doing[connection]
             return

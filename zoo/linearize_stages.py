@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from linearize_jobs import (
+    CURVE,
     NARROW_BATCH,
     TUNED_EPOCHS,
     Job,
@@ -144,9 +145,8 @@ class Bench:
     def _run(self, job: Job, training: Training, *, resumable: bool) -> None:
         """Train to the end or to the deadline."""
         resumable &= job.stage != "tuned"
-        changes = variant(job, self.options) if job.stage != "train" else ""
-        name = f"{job.label}-{training.recipe.epochs:g}{changes}.partial"
-        partial = self.options.scratch / name
+        changes = job.variant + variant(job, self.options) if job.stage != "train" else ""
+        partial = self.options.scratch / f"{job.label}-{training.recipe.epochs:g}{changes}.partial"
         torch.backends.cudnn.benchmark = True
         torch.backends.cudnn.benchmark_limit = 4  # the search for kernels took 20 s for MobileNetV2
         try:
@@ -266,8 +266,8 @@ def curve(job: Job, bench: Bench, done: set[str]) -> Iterator[Row]:
         save_whole(state, options.scratch / f"{named}.pt")
     yield {
         **finished(job, bench, model, training),
-        **{"key": keys(job, options)[0], "criterion": options.by, "maps": "affine"},
-        **{"sites": sites, "origin": origin, "recipe": asdict(recipe)},
+        **{"key": keys(job, options)[0], "criterion": options.by if job.removed else CURVE},
+        **{"maps": "affine", "sites": sites, "origin": origin, "recipe": asdict(recipe)},
     }
 
 

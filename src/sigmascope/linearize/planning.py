@@ -105,7 +105,7 @@ def plan(
             "positive", "gradient", "oracle", "depth" (the last first), "early" (the first first),
             "random"; or a function of an `Evidence` that returns one number for each of its calls,
             of which the lowest is replaced first; or a `Criterion`. "gradient" and "oracle" need
-            labels; on transformers and inverted bottlenecks they choose better than affinity.
+            labels; without tuning they chose better on Swin-T and MobileNetV2.
         maps: "channel" for a scale and a shift of each channel; "full" for a matrix of all
             channels; "identity" to leave activations out.
         iterative: whether to measure again after every `step` replacements, so that later maps are

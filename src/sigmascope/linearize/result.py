@@ -27,8 +27,8 @@ from sigmascope.tables import Table, Tabular, number
 
 KIND, VERSION = "linearization-plan", 1
 LISTED = 6
-LOCAL = ("affinity", "pooled", "r2", "entropy", "positive")
-"""Criteria that look at a site alone, not at what the rest of the network makes of it."""
+LOCAL = ("affinity", "pooled", "r2", "positive")
+"""Criteria of how well a map fits, whatever the rest of the network makes of its error."""
 INPUTS = "sigmascope_inputs"
 """The attribute of a linearized network with the shapes and dtypes of its inputs."""
 
@@ -236,11 +236,12 @@ class Plan(Tabular):
                 f"≈ {', '.join(split[:2])}{others}: too few samples for so many channels, which "
                 "are scored in blocks"
             )
-        tokens = [site for site in self.ranking if site.axis == -1 and len(site.shape) > 2]
-        if self.by in LOCAL and 2 * len(tokens) > len(self.ranking):
+        last = [site for site in self.ranking if site.axis == -1 and len(site.shape) > 2]
+        is_local = self.by in LOCAL and self.maps != "identity"
+        if is_local and 2 * len(last) > len(self.ranking):
             notes.append(
-                "most sites see tokens, as in a transformer: there, what fits best may matter "
-                "most. With labels, by='gradient' weighs how much a site matters"
+                "most sites have their channels last, as in transformers: on Swin-T these criteria "
+                "chose no better than chance before tuning; with labels, compare by='gradient'"
             )
         reasons = [f"{site.name} stays: {site.reason}" for site in self.sites if site.reason]
         more = [f"and {len(reasons) - LISTED} more"] if len(reasons) > LISTED else []

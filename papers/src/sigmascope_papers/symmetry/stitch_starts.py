@@ -55,8 +55,8 @@ class StitchStarts:
 
     @property
     def missing(self) -> list[str]:
-        """The sites that are not measured."""
-        known = {one.site for one in self.sites}
+        """The sites of which not every way to start is measured."""
+        known = {one.site for one in self.sites if {*WAYS} <= {*one.accuracies}}
         return [site for site in SITES if site not in known]
 
     def save(self, path: Path) -> None:
