@@ -1,8 +1,9 @@
 """What the tuned networks of `zoo/linearize_experiment.py` gain by folding: accuracy and latency.
 
-For each file, written by `zoo/linearize_export.py`, three networks take turns: the original with
-its batch norms folded (its weights are random here, on which latency does not depend), the
-linearized and tuned network with its batch norms folded, and this one folded with keep="faster".
+For each file, written by `zoo/linearize_export.py`, three networks take turns: the original (its
+weights are random here, on which latency does not depend) folded with keep="faster", which merges
+its batch norms and, on a GPU, two layers; the linearized and tuned network with its batch norms
+folded; and this one folded with keep="faster".
 The latency is that of one image of 3 × 32 × 32 (on a CPU with one thread), on a GPU also that of
 256. The accuracy is that on the test images (on a CPU the first 500): compare it with those of the
 original and of the control in the journal of the experiment.
@@ -87,12 +88,12 @@ def main(device: str, folder: str, *files: str) -> str:
             describe(device),
             "",
             f"Latency in ms, float32: medians of {ROUNDS} rounds in which three networks take "
-            "turns. The ratio is that of the folded network to the original with its batch norms "
-            "folded, its median over rounds and its quartiles; what is not below 1 did not get "
+            "turns. The ratio is that of the folded network to the folded original, "
+            "its median over rounds and its quartiles; what is not below 1 did not get "
             "faster. "
             f"Accuracies are of {IMAGES[device]} test images, in percent.",
             "",
-            "| network | accuracy | folded | layers | multiply-adds | batch | original, norms "
+            "| network | accuracy | folded | layers | multiply-adds | batch | original, "
             "folded | linearized, norms folded | folded | ratio |",
             "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
             *found,

@@ -110,7 +110,7 @@ def known(out: Path) -> list[dict[str, Any]]:
     """Return the rows of a journal."""
     path = out / "journal.jsonl"
     if not path.is_file():
-        raise SystemExit(f"{path} is not there; name the --out of a run")
+        raise SystemExit(f"{path} does not exist; name the --out of a run")
     return list(Journal(path).rows.values())
 
 

@@ -17,7 +17,7 @@ these networks (a first guess of the recipe came from 1,000 test images and the 
   a line from that of the activation to that of the map, whose parameters are trained as well. The
   control is the original, tuned as long by the same recipe. The *drop* of a seed is the accuracy of
   the better of original and control, less that of the point.
-  With `--by gradient` another criterion chooses: beside the table, not in it.
+  With `--by gradient` another criterion chooses; its points have a table of their own.
 - `untuned`: all criteria and five random draws without tuning, with affine maps and with the
   identity, on the 3,000 held-out images.
 - `tuned`: the same after half an epoch of the tuning above, on ResNet-18 and VGG-16.
@@ -51,8 +51,8 @@ tuning the advantages shrink below 2 points. ResNet-18 and VGG-16 reach all goal
 
 The recipes of VGG-16, MobileNetV2 and Swin-T were changed once, after a first run whose test
 accuracies were seen (`zoo/linearize/tried`), those of the last two once more before they were
-measured again, by pilots on networks of the zoo (`linearize_networks.py`); rule, goals and criteria
-were not.
+measured again: batches of 128, for the tuning after pilots on networks of the zoo
+(`linearize_networks.py`), from scratch without. Rule, goals and criteria were not.
 
 The journal has one row for each result. A row that is there is not computed again, and a training
 that was stopped by `--minutes` goes on: the same command continues.
@@ -196,7 +196,7 @@ def main(arguments: list[str] | None = None) -> None:
     if args.command == "summary":
         journal = args.out / "journal.jsonl"
         if not journal.is_file():
-            raise SystemExit(f"{journal} is not there; name the --out of a run")
+            raise SystemExit(f"{journal} does not exist; name the --out of a run")
         rows = list(Journal(journal).rows.values())
         if args.points:
             curves_of(rows).save(args.points)

@@ -31,7 +31,7 @@ class Journal:
                 self.rows[row["key"]] = row
         text = "".join(json.dumps(row) + "\n" for row in self.rows.values())
         for path in paths:
-            if not path.exists() or path.read_text() != text:  # who only reads changes nothing
+            if not path.exists() or path.read_text() != text:  # reading leaves it
                 path.write_text(text)
 
     def add(self, row: Row) -> None:
@@ -42,7 +42,7 @@ class Journal:
 
 
 def beside(held: Row | None, row: Row) -> Row:
-    """Return a row that leaves the one with its key in place, if that tells of other weights.
+    """Return a row that leaves the one with its key in place, if it belongs to other weights.
 
     A training is repeated where its file is lost. On a GPU it ends at other weights, and the rows
     of the first ones stay what they are.

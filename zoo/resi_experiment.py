@@ -157,7 +157,7 @@ def main(arguments: list[str] | None = None) -> None:
         return
     path = args.out / FILE
     if not path.is_file():
-        raise SystemExit(f"{path} is not there; name the --out of a run")
+        raise SystemExit(f"{path} does not exist; name the --out of a run")
     rows = list(Journal(path).rows.values())
     setting = rows[-1]["setting"] if rows else {}
     print(summarized(rows, setting))

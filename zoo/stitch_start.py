@@ -195,7 +195,7 @@ def main(arguments: list[str] | None = None) -> None:
             with journal.open("a") as file:
                 file.write(json.dumps(rows[-1]) + "\n")
     if not rows:
-        raise SystemExit(f"{journal} is not there; name the --out of a run")
+        raise SystemExit(f"{journal} does not exist; name the --out of a run")
     if args.store:
         starts_of(rows).save(args.store)
     text = summarized(rows)
