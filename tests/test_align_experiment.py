@@ -140,7 +140,7 @@ def test_the_lines_are_stored_and_drawn(
     main(["figure", str(tmp_path)])
     for name in ("lines", "similarity"):
         assert (tmp_path / f"{name}.png").stat().st_size > 5000
-    with pytest.raises(SystemExit, match=r"journal.jsonl is not there"):
+    with pytest.raises(SystemExit, match=r"journal.jsonl does not exist"):
         main(["figure", str(tmp_path / "elsewhere")])
 
 

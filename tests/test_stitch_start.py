@@ -79,7 +79,7 @@ def test_what_is_stored_is_that_of_the_journal(
 
 
 def test_there_is_no_summary_of_nothing(script: ModuleType, tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match=r"stitch.jsonl is not there"):
+    with pytest.raises(SystemExit, match=r"stitch.jsonl does not exist"):
         script.main(["summary", str(tmp_path), "--store", str(tmp_path / "stitch.json")])
     assert not [*tmp_path.iterdir()]
 
