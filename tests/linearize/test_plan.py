@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import itertools
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -197,6 +198,30 @@ def test_gradient_weighs_the_error_of_the_fit(kind: type[nn.Module]) -> None:
         count += len(x)
     np.testing.assert_allclose([site.value for site in plan.sites], total / count)
     assert all(parameter.grad is None for parameter in network.parameters())
+
+
+class OverTokens(nn.Module):
+    """Many tokens and a mean: gradients of the mean over a large batch vanish in float16."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.act = nn.Linear(8, 8), nn.GELU()
+        self.head = nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.Linear(8, 10))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.head(self.act(self.first(x)).mean(1))
+        return y
+
+
+def test_gradient_does_not_depend_on_precision_and_batches() -> None:
+    torch.manual_seed(0)
+    network, found = OverTokens(), list[float]()
+    x, labels = torch.randn(256, 1024, 8), torch.randint(0, 10, (256,))
+    for dtype, size in itertools.product((torch.float32, torch.float16, torch.bfloat16), (16, 256)):
+        batches = list(zip(x.to(dtype).split(size), labels.split(size), strict=True))
+        plan = plan_of(copy.deepcopy(network).to(dtype), batches, by="gradient")
+        found.append(next(site.value for site in plan.sites if site.name == "act"))
+    np.testing.assert_allclose(found, found[0], rtol=0.03)
 
 
 def test_gradient_works_for_frozen_networks_and_in_place() -> None:

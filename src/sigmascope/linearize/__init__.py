@@ -19,13 +19,13 @@ from sigmascope.linearize.criteria import CRITERIA, Criterion
 from sigmascope.linearize.evidence import Evidence
 from sigmascope.linearize.fit_options import FitOptions
 from sigmascope.linearize.fitting import fit
-from sigmascope.linearize.folding import fold
+from sigmascope.linearize.folding import FoldOptions, fold
 from sigmascope.linearize.folding.result import Cost, Folded
 from sigmascope.linearize.judging import Judgment
 from sigmascope.linearize.linearization import CurvePoint, Folding, Linearization, Tuning
 from sigmascope.linearize.loading import load
 from sigmascope.linearize.maps import Affine
-from sigmascope.linearize.planning import apply, plan
+from sigmascope.linearize.planning import PlanOptions, apply, plan
 from sigmascope.linearize.result import Plan, PlannedSite
 from sigmascope.linearize.saved import SavedNetwork, save
 from sigmascope.linearize.split import Split
@@ -41,12 +41,14 @@ __all__ = [
     "Elements",
     "Evidence",
     "FitOptions",
+    "FoldOptions",
     "Folded",
     "Folding",
     "Judgment",
     "Linearization",
     "LossRise",
     "Plan",
+    "PlanOptions",
     "PlannedSite",
     "SavedNetwork",
     "Split",

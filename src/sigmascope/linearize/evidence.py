@@ -123,9 +123,12 @@ class Evidence:
         install(trial, call, self.module(call))
         return self.data.mean_loss(trial)
 
-    def module(self, call: ActivationCall) -> nn.Module:
-        """Return the map of a call as a module, on the device and in the dtype of the network."""
-        return module_of(self.values[call.key], call, self.network)
+    def module(self, call: ActivationCall, *, least: torch.dtype | None = None) -> nn.Module:
+        """Return the map of a call as a module, on the device and in the dtype of the network.
+
+        With `least`, in that dtype if it is more precise.
+        """
+        return module_of(self.values[call.key], call, self.network, least=least)
 
 
 def finite_loss(loss: float, where: str) -> float:
@@ -142,12 +145,19 @@ def finite_loss(loss: float, where: str) -> float:
     return loss
 
 
-def module_of(values: Values | None, call: ActivationCall, network: nn.Module) -> nn.Module:
+def module_of(
+    values: Values | None,
+    call: ActivationCall,
+    network: nn.Module,
+    *,
+    least: torch.dtype | None = None,
+) -> nn.Module:
     """Return a map as a module in place of a call; without values, the identity."""
     if values is None:
         return nn.Identity() if call.inplace else Identity()
     device, dtype = place_of(network)
     dtype = dtype or getattr(torch, call.dtype)
+    dtype = torch.promote_types(dtype, least or dtype)
     factor, shift = (one.to(device, dtype) for one in values)
     if factor.ndim == 1:
         return Affine(factor, shift, call.axis, inplace=call.inplace)

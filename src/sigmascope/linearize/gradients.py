@@ -23,7 +23,8 @@ def gradient_costs(evidence: Evidence) -> list[float]:
     To first order, it is how much the loss of a sample changes when the map takes the place of the
     activation: g is the gradient of the loss with respect to its output y.
 
-    NaN for a call that no gradient reaches.
+    NaN for a call that no gradient reaches. The backward pass is that of the sum over a batch,
+    since gradients of its mean may vanish in half precision; errors are taken in float32 at least.
 
     Raises:
         InputError: batches without labels.
@@ -40,7 +41,7 @@ def gradient_costs(evidence: Evidence) -> list[float]:
         for batch in evidence.data.batches(network):
             costs.size = max(1, batch.size)
             loss = evidence.data.loss_of(network, batch)
-            _propagate(loss, parameters)
+            _propagate(loss.float() * costs.scale, parameters)
             costs.samples += costs.size
     return [costs.total.get(call.key, math.nan) / costs.samples for call in evidence.calls]
 
@@ -49,15 +50,21 @@ def _propagate(loss: Tensor, parameters: list[nn.Parameter]) -> None:
     """Run the backward pass, without adding a gradient to the parameters."""
     if not loss.requires_grad:
         raise GradientError(
-            "the loss has no gradient, so that by='gradient' cannot rank. Pass another criterion, "
-            "or a network that does not detach its outputs."
+            "the loss has no gradient, so that by='gradient' cannot rank. Call it outside of "
+            "torch.inference_mode, and pass a network that does not detach its outputs; or pass "
+            "another criterion."
         )
     try:
         torch.autograd.grad(loss, parameters, allow_unused=True)
     except RuntimeError as error:
         raise GradientError(
-            f"the backward pass, which by='gradient' needs, failed: {error} Pass another criterion."
+            f"the backward pass, which by='gradient' needs, failed: {error} If the network uses "
+            "gradient checkpointing, use it with use_reentrant=False; or pass another criterion."
         ) from error
+
+
+LARGEST = 2**15
+"""The power of two below the largest number of float16."""
 
 
 class _Costs:
@@ -65,27 +72,41 @@ class _Costs:
 
     def __init__(self, evidence: Evidence) -> None:
         self.calls = {call.key: call for call in evidence.calls}
-        self._maps = {call.key: _out_of_place(evidence.module(call)) for call in evidence.calls}
+        self._maps = {
+            call.key: _out_of_place(evidence.module(call, least=torch.float32))
+            for call in evidence.calls
+        }
         self.total: dict[Key, float] = {}
         self.samples, self.size = 0, 1
 
+    @property
+    def scale(self) -> int:
+        """What multiplies the loss: the size of the batch, as far as half precision reaches."""
+        return min(self.size, LARGEST)
+
     def observe(self, key: Key, x: Tensor) -> Finish:
         with torch.no_grad():
-            replaced = self._maps[key](x.detach())
+            replaced = self._maps[key](_precise(x.detach()))
 
         def finish(y: Tensor) -> None:
             if not y.requires_grad or y.shape != replaced.shape:
                 return
-            error = replaced - y.detach()
+            error = replaced - _precise(y.detach())
 
             def arrived(gradient: Tensor) -> None:
-                found = per_sample(gradient * error, self.calls[key]).abs().sum()
+                found = per_sample(_precise(gradient) * error, self.calls[key]).abs().sum()
                 # of the mean over the batch; of a sample it is as many times as large
-                self.total[key] = self.total.get(key, 0.0) + self.size * float(found)
+                rest = self.size / self.scale
+                self.total[key] = self.total.get(key, 0.0) + rest * float(found)
 
             y.register_hook(arrived)  # type: ignore[no-untyped-call]
 
         return finish
+
+
+def _precise(tensor: Tensor) -> Tensor:
+    """Return a tensor in float32, or as it is if it is more precise."""
+    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
 
 
 def per_sample(tensor: Tensor, call: ActivationCall) -> Tensor:

@@ -43,12 +43,23 @@ class PlanOptions(TypedDict, total=False):
             "layer1.*" or "relu"; all by default.
         scores: whether to measure the affinity scores that the table shows, also where the
             criterion does not need them; True by default, and costs one pass over the batches.
-        loss: a function of outputs and labels that returns the mean loss over the batch; by default
-            the cross-entropy of logits.
+        loss: a function of outputs and labels that returns the mean loss over the batch, not the
+            sum; by default the cross-entropy of logits. Batches are weighted by their samples: with
+            labels to ignore, such as -100, the result depends on how samples are batched.
         forward: a function of the network and a batch that runs the network, for batches of any
             other form than those of `sigmascope.signature`.
         seed: for by="random" and the positions that scores are measured on.
         progress: whether to show a progress bar, on a terminal; True by default.
+
+    >>> import torch
+    >>> from sigmascope import linearize
+    >>> layers = torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1), torch.nn.Tanh()
+    >>> options: linearize.PlanOptions = {"sites": "relu", "scores": False}
+    >>> found = linearize.plan(
+    ...     torch.nn.Sequential(*layers), torch.randn(256, 4), budget=1, by="r2", **options
+    ... )
+    >>> [site.name for site in found.chosen]
+    ['1']
     """
 
     step: int

@@ -7,7 +7,7 @@ linear maps, `merging` multiplies these, and `layers` computes the product, also
 them in a network, and `result` and `words` tell what was done.
 """
 
-from sigmascope.linearize.folding.folding import fold
+from sigmascope.linearize.folding.folding import FoldOptions, fold
 from sigmascope.linearize.folding.result import Cost, Folded
 
-__all__ = ["Cost", "Folded", "fold"]
+__all__ = ["Cost", "FoldOptions", "Folded", "fold"]

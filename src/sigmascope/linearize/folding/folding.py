@@ -44,6 +44,13 @@ class FoldOptions(TypedDict, total=False):
             measurement in turns.
         forward: runs the network on the example, as for `plan`.
         progress: whether to show a progress bar, on a terminal; True by default.
+
+    >>> import torch
+    >>> from sigmascope import linearize
+    >>> network = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Linear(8, 2)).eval()
+    >>> options: linearize.FoldOptions = {"merges": ()}  # of batch norms alone
+    >>> linearize.fold(network, torch.randn(16, 4), **options).after.layers
+    2
     """
 
     merges: Collection[str] | None
