@@ -138,10 +138,10 @@ def test_a_training_that_was_stopped_goes_on(
 
     whole, first, second = started(), started(), started()
     whole.run()
-    with pytest.raises(training.OutOfTime):
+    with pytest.raises(training.OutOfTime, match="deadline"):
         first.run(deadline=-math.inf, partial=tmp_path / "partial")
     assert first.step == 3
-    with pytest.raises(training.OutOfTime):
+    with pytest.raises(training.OutOfTime, match="deadline"):
         second.run(deadline=-math.inf, partial=tmp_path / "partial")
     assert second.step == 6
     third = started()
@@ -375,6 +375,8 @@ def test_all_stages(
     curve = journal.rows[f"curve/{network}/0/4/1"]
     assert curve["sites"] == journal.rows[f"rank/{network}/0"]["orders"]["affinity"][:4]
     bench.options = replace(options, by="gradient")
+    control = jobs.Job("control", network, 0)
+    assert jobs.keys(control, bench.options) == [f"control/{network}/0/1,by=gradient"]
     [row] = stages.STAGES["curve"](jobs.Job("curve", network, 0, 4), bench, set())
     journal.add(row)
     other = journal.rows[f"curve/{network}/0/4/1,by=gradient"]

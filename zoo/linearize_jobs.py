@@ -84,7 +84,8 @@ def changed(recipe: Recipe, text: str) -> Recipe:
 
 def variant(job: Job, options: Options) -> str:
     """Return what tells the tuning of a job from the one that the plan has; empty for that one."""
-    by = f"by={options.by}" if job.removed and options.by != CURVE else ""
+    # a control too: originals that are trained anew need one of their own
+    by = f"by={options.by}" if options.by != CURVE and job.stage != "train" else ""
     return ",".join(filter(None, (options.tune, by)))
 
 

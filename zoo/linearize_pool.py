@@ -31,7 +31,7 @@ class Journal:
                 self.rows[row["key"]] = row
         text = "".join(json.dumps(row) + "\n" for row in self.rows.values())
         for path in paths:
-            if not path.exists() or path.read_text() != text:  # reading leaves it
+            if not path.exists() or path.read_text() != text:  # only reading changes none
                 path.write_text(text)
 
     def add(self, row: Row) -> None:

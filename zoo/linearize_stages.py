@@ -315,7 +315,7 @@ def tuned(job: Job, bench: Bench, done: set[str]) -> Iterator[Row]:
 def in_time(bench: Bench) -> None:
     """Stop where the deadline has passed."""
     if time.monotonic() > bench.options.deadline:
-        raise OutOfTime
+        raise OutOfTime("the deadline has passed")
 
 
 STAGES: dict[str, Callable[[Job, Bench, set[str]], Iterator[Row]]] = {

@@ -232,7 +232,7 @@ class Training:
             if self.step < self.steps and time.monotonic() > deadline:
                 if partial is not None:
                     self._save(partial)
-                raise OutOfTime
+                raise OutOfTime("the deadline has passed")
         for one in self.fading:
             one.is_done = True
         if partial is not None:

@@ -68,9 +68,9 @@ def test_modes_that_see_functions_and_gradients() -> None:
         with entered(Mode()), without_gradients():
             assert not torch.is_grad_enabled()
             torch.zeros(2).relu()
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt("inside")
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match="inside"):
         interrupted()
     count = len(seen)
     assert count > 0

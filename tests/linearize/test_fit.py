@@ -279,10 +279,10 @@ def test_a_run_without_results_leaves_no_directory(
 
     # what took time stays, and belongs to its run
     def fails(*_: Any, **__: Any) -> None:
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt("while tuning")
 
     monkeypatch.setattr("sigmascope.linearize.fitting.tune", fails)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match="while tuning"):
         fit(network, data(), **QUICK, folder=new)
     assert {path.name for path in new.iterdir()} == {
         *("plan.json", "plan.safetensors", "request.json")

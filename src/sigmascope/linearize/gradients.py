@@ -64,7 +64,7 @@ def _propagate(loss: Tensor, parameters: list[nn.Parameter]) -> None:
 
 
 LARGEST = 2**15
-"""The power of two below the largest number of float16."""
+"""The largest power of two in float16."""
 
 
 class _Costs:
